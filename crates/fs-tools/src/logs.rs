@@ -20,29 +20,44 @@ use std::sync::Arc;
 /// If a log that was opened has no head.
 pub fn log(place: &Place, head_only: bool) -> Outcome {
     let space = place.open_to_read()?;
-    let mut out = Output::new();
     if head_only {
         let head = LogHead::of(&space.stores()[0])?.expect("a log that was opened has a head");
         let base = head.base;
         let base: Vec<String> = base.iter().map(ToString::to_string).collect();
         let base = if base.is_empty() { "-".to_owned() } else { base.join(",") };
         let line = format!("log    {}\nepoch  {}\nbase   {base}\n", space.log(), space.epoch());
+        let mut out = Output::new();
         out.write(line.as_bytes())?;
         return out.finish();
     }
-    let mut failed = None;
-    space.changes(|path, said, _| {
-        let line = match said {
-            Said::Is(kind) => format!("+{} {}\n", kind.letter(), shown(path)),
-            Said::IsNot => format!("-  {}\n", shown(path)),
-            Said::Changed => format!("~d {}\n", shown(path)),
-        };
+    print_lines(|print| {
+        space.changes(|path, said, _| {
+            print(match said {
+                Said::Is(kind) => format!("+{} {}\n", kind.letter(), shown(path)),
+                Said::IsNot => format!("-  {}\n", shown(path)),
+                Said::Changed => format!("~d {}\n", shown(path)),
+            })
+        })
+    })
+    .map(|_| DONE)
+}
+
+/// Prints the lines that `find` finds, until the reader has gone. Returns how many there were.
+fn print_lines(
+    find: impl FnOnce(&mut dyn FnMut(String) -> bool) -> keyrack_deltafs::Result<()>,
+) -> Result<u64, Failure> {
+    let (mut out, mut count, mut failed) = (Output::new(), 0, None);
+    find(&mut |line| {
+        count += 1;
         out.write(line.as_bytes()).unwrap_or_else(|failure| {
             failed = Some(failure);
             false
         })
     })?;
-    failed.map_or_else(|| out.finish(), Err)
+    match failed {
+        Some(failure) => Err(failure),
+        None => out.finish().map(|_| count),
+    }
 }
 
 /// Gives a list of publications a name.
@@ -114,31 +129,19 @@ pub fn conflicts(place: &Place, words: &[&str]) -> Outcome {
         bases.push(registry.publication(reference)?.base);
     }
     let space = open_references(&registry, &references)?;
-    let mut out = Output::new();
-    let mut count = 0_u64;
-    let mut failed = None;
-    space.conflicts(
-        |above, below| bases[above].contains(&references[below]),
-        |conflict| {
-            count += 1;
-            let line = format!(
+    let is_built_on = |above: usize, below: usize| bases[above].contains(&references[below]);
+    let count = print_lines(|print| {
+        space.conflicts(is_built_on, |conflict| {
+            print(format!(
                 "{}\t{} of {} hides {} of {}\n",
                 shown(&conflict.path),
                 conflict.kind.letter(),
                 references[conflict.winner],
                 conflict.hidden.letter(),
                 references[conflict.loser]
-            );
-            out.write(line.as_bytes()).unwrap_or_else(|failure| {
-                failed = Some(failure);
-                false
-            })
-        },
-    )?;
-    if let Some(failure) = failed {
-        return Err(failure);
-    }
-    out.finish()?;
+            ))
+        })
+    })?;
     Ok(if count == 0 { DONE } else { NO })
 }
 
@@ -165,26 +168,16 @@ fn side(place: &Place, words: &str) -> Result<Namespace, Failure> {
 /// As every tool: [`Failure`], by its kind.
 pub fn diff(place: &Place, old: &str, new: &str) -> Outcome {
     let (old, new) = (side(place, old)?, side(place, new)?);
-    let mut out = Output::new();
-    let mut failed = None;
-    let mut count = 0_u64;
-    old.diff(&new, |path, difference, kind| {
-        count += 1;
-        let sign = match difference {
-            Difference::Added => '+',
-            Difference::Removed => '-',
-            Difference::Changed => '~',
-        };
-        let line = format!("{sign}{} {}\n", kind.letter(), shown(path));
-        out.write(line.as_bytes()).unwrap_or_else(|failure| {
-            failed = Some(failure);
-            false
+    let count = print_lines(|print| {
+        old.diff(&new, |path, difference, kind| {
+            let sign = match difference {
+                Difference::Added => '+',
+                Difference::Removed => '-',
+                Difference::Changed => '~',
+            };
+            print(format!("{sign}{} {}\n", kind.letter(), shown(path)))
         })
     })?;
-    if let Some(failure) = failed {
-        return Err(failure);
-    }
-    out.finish()?;
     Ok(if count == 0 { DONE } else { NO })
 }
 

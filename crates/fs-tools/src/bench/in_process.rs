@@ -67,19 +67,13 @@ impl InProcess {
             ranks: self.ranks,
             use_existing: self.existing,
             is_local: true,
-            server: "",
             is_checked: !self.unchecked,
-            timeout: "",
-            depth: None,
             writes: (self.writes, self.write_phases),
             data_bytes: self.data_bytes,
-            batch: None,
-            create_behind: None,
-            is_bulk: false,
             reads: (self.reads, self.read_phases),
-            monitor: None,
             is_random: self.shuffled,
             is_shared: self.shared,
+            ..Common::default()
         }
         .describe(&mut header);
         header.caption("CLIENT DB:");

@@ -11,6 +11,7 @@
 //! the time from the first start to the last end. What is wrong with an entry ends the run.
 
 use super::in_process::InProcess;
+use super::threads::in_threads;
 use crate::job::Document;
 use keyrack_console::{Failure, Outcome};
 use keyrack_deltafs::{Caller, Dir, Error, IfExists, IfTaken, Namespace, Result, Settings, User};
@@ -18,7 +19,6 @@ use keyrack_measure::Clock;
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::sync::Barrier;
 
 /// The rows of the table, in its order.
 const ROWS: [&str; 10] = [
@@ -192,32 +192,19 @@ impl Test<'_> {
     /// One row, by all ranks at once.
     fn phase(&self, trees: &[Dir], row: usize, stride: u64) -> std::result::Result<f64, Failure> {
         let ranks = u64::from(self.plan.ranks);
-        let barrier = Barrier::new(usize::try_from(ranks).unwrap_or(1));
-        let took: Vec<Result<(u64, u64)>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..ranks)
-                .map(|rank| {
-                    let (barrier, clock) = (&barrier, self.clock.share());
-                    scope.spawn(move || {
-                        // Who made what is looked at now.
-                        let maker = (rank + stride * distance(row)) % ranks;
-                        let tree = if self.plan.shared { 0 } else { maker as usize };
-                        let fs = self.space.by(self.user);
-                        barrier.wait();
-                        let began = clock.ticks();
-                        for n in 0..self.plan.n {
-                            self.entry(fs, &trees[tree], row, (maker, n))?;
-                        }
-                        Ok((began, clock.ticks()))
-                    })
-                })
-                .collect();
-            let joined = threads.into_iter().map(|thread| match thread.join() {
-                Ok(took) => took,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            joined.collect()
-        });
-        let took: Vec<(u64, u64)> = took.into_iter().collect::<Result<_>>()?;
+        let took = in_threads(self.plan.ranks as usize, |rank, barrier| {
+            let clock = self.clock.share();
+            // Who made what is looked at now.
+            let maker = (rank as u64 + stride * distance(row)) % ranks;
+            let tree = if self.plan.shared { 0 } else { maker as usize };
+            let fs = self.space.by(self.user);
+            barrier.wait();
+            let began = clock.ticks();
+            for n in 0..self.plan.n {
+                self.entry(fs, &trees[tree], row, (maker, n))?;
+            }
+            Ok((began, clock.ticks()))
+        })?;
         let began = took.iter().map(|took| took.0).min().unwrap_or(0);
         let ended = took.iter().map(|took| took.1).max().unwrap_or(0);
         Ok(self.rate(ranks * self.plan.n, began, ended))

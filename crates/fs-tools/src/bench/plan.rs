@@ -133,6 +133,7 @@ impl Clients {
 }
 
 /// The lines of the header that both ways to run the benchmark have.
+#[derive(Default)]
 pub(super) struct Common<'a> {
     pub(super) ranks: u32,
     pub(super) use_existing: bool,

@@ -16,7 +16,7 @@ use super::plan::{Clients, Phase};
 use super::progress::{Monitor, Progress};
 use super::target::Target;
 use crate::job::result::{PhaseResult, RankResult};
-use crate::job::{Document, Totals};
+use crate::job::{Document, Totals, in_words};
 use keyrack_deltafs::job::{Error as JobError, Fold, Job};
 use keyrack_measure::{Clock, usage};
 use serde_json::json;
@@ -39,7 +39,6 @@ pub fn measure_clients(
     job: &mut Job,
     document: &mut Document,
 ) -> Result<u8, String> {
-    let gone = |error: keyrack_deltafs::job::Error| error.to_string();
     if plan.writes > plan.count || plan.reads > plan.count {
         return Err("writes and reads are at most n: no name is made twice".to_owned());
     }
@@ -50,10 +49,10 @@ pub fn measure_clients(
         document.put("durability", plan.store.durability());
     }
     say(job, &header.end());
-    plan.make_data_dir().map_err(|error| error.to_string())?;
+    plan.make_data_dir().map_err(in_words)?;
     let mut target = Target::open(plan, job.rank())?;
     say(job, "preparing run...\n");
-    job.barrier().map_err(gone)?;
+    job.barrier().map_err(in_words)?;
     target.prepare(plan, job.rank())?;
     let done = Arc::new(AtomicU64::new(0));
     let monitor = Monitor::start(plan, job.rank(), &done)?;
@@ -87,7 +86,6 @@ fn run_phase(
     (index, phase): (u32, Phase),
     document: &mut Document,
 ) -> Result<u64, String> {
-    let gone = |error: keyrack_deltafs::job::Error| error.to_string();
     let wanted = if phase == Phase::Insert { plan.writes } else { plan.reads };
     let rank = job.rank();
     let seed = plan.is_random.then(|| 1000 * u64::from(rank) + u64::from(index));
@@ -96,7 +94,7 @@ fn run_phase(
         .map(|id| names::name(names::number(plan.is_shared, rank, id)))
         .collect();
     done.store(0, Ordering::Relaxed);
-    job.barrier().map_err(gone)?;
+    job.barrier().map_err(in_words)?;
     let cpu = usage::process();
     let thread_cpu_ns = usage::thread_cpu_ns();
     let measured = {
@@ -106,7 +104,7 @@ fn run_phase(
     let after = usage::process();
     let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
     let thread_cpu_ns = usage::thread_cpu_ns() - thread_cpu_ns;
-    report(plan, job, phase, &measured, (cpu_ns, thread_cpu_ns), document).map_err(gone)
+    report(plan, job, phase, &measured, (cpu_ns, thread_cpu_ns), document).map_err(in_words)
 }
 
 /// Adds up what the ranks measured, and prints it. How many operations failed.

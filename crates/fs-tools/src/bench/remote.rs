@@ -8,6 +8,7 @@ use super::counter::{Counter, Measured};
 use super::local::FILE_MODE;
 use super::names::Name;
 use super::plan::{Clients, Phase};
+use crate::job::in_words;
 use keyrack_deltafs::partition::SplitMap;
 use keyrack_deltafs::rpc::{Answer, DirNumber, Error, Reply, Request, Tree};
 use std::time::Duration;
@@ -52,10 +53,6 @@ struct News {
     again: Vec<(Name, u64)>,
 }
 
-fn failed(error: Error) -> String {
-    error.to_string()
-}
-
 impl<'a> Remote<'a> {
     pub(super) fn new(
         plan: &'a Clients,
@@ -66,7 +63,7 @@ impl<'a> Remote<'a> {
     ) -> Result<Remote<'a>, String> {
         let is_batched = phase == Phase::Insert;
         let batch = plan.batch.filter(|_| is_batched).unwrap_or(1).max(1);
-        let dir = tree.open(path).map_err(failed)?;
+        let dir = tree.open(path).map_err(in_words)?;
         let servers = tree.client().servers();
         let behind = vec![Vec::new(); servers];
         let (tickets, again) = (Vec::new(), Vec::new());
@@ -99,7 +96,7 @@ impl<'a> Remote<'a> {
                     let now = self.counter.clock.ticks();
                     self.send(name, now)?;
                     if self.phase == Phase::Insert {
-                        self.plan.write_data(&name).map_err(|error| error.to_string())?;
+                        self.plan.write_data(&name).map_err(in_words)?;
                     }
                 } else {
                     break;
@@ -114,12 +111,12 @@ impl<'a> Remote<'a> {
                 return Ok(self.counter.end());
             }
             for server in 0..servers {
-                self.tree.client().flush(server).map_err(failed)?;
+                self.tree.client().flush(server).map_err(in_words)?;
             }
             if self.is_stalled {
                 self.receive(0)?;
                 self.tree.client().pause(PAUSE);
-                self.tree.learn_all(self.dir).map_err(failed)?;
+                self.tree.learn_all(self.dir).map_err(in_words)?;
                 self.is_stalled = false;
                 continue;
             }
@@ -130,7 +127,7 @@ impl<'a> Remote<'a> {
     }
 
     fn send(&mut self, name: Name, began: u64) -> Result<(), String> {
-        let (server, at) = self.tree.locate(self.dir, &name).map_err(failed)?;
+        let (server, at) = self.tree.locate(self.dir, &name).map_err(in_words)?;
         if self.batch > 1 {
             self.behind[server].push(name);
             if self.behind[server].len() >= self.batch {
@@ -144,7 +141,7 @@ impl<'a> Remote<'a> {
         };
         let ticket = self.tickets.len() as u64;
         self.tickets.push(Sent { began, names: Names::One(name) });
-        self.tree.client().submit(server, &request, ticket).map_err(failed)?;
+        self.tree.client().submit(server, &request, ticket).map_err(in_words)?;
         self.in_flight += 1;
         Ok(())
     }
@@ -155,12 +152,12 @@ impl<'a> Remote<'a> {
             return Ok(());
         }
         // They may have gone elsewhere since they were put here; the server says so.
-        let at = self.tree.number_at(self.dir, server).map_err(failed)?;
+        let at = self.tree.number_at(self.dir, server).map_err(in_words)?;
         let list: Vec<&[u8]> = all.iter().map(|name| &name[..]).collect();
         let is_checked = self.plan.is_checked;
         let request = Tree::create_many_request(at, list, FILE_MODE, is_checked);
         let ticket = self.tickets.len() as u64;
-        self.tree.client().submit(server, &request, ticket).map_err(failed)?;
+        self.tree.client().submit(server, &request, ticket).map_err(in_words)?;
         let began = self.counter.clock.ticks();
         self.tickets.push(Sent { began, names: Names::Many(all) });
         self.in_flight += 1;
@@ -186,7 +183,7 @@ impl<'a> Remote<'a> {
                     refused.get_or_insert(why);
                 }
             };
-            tree.client().drain(turn, visit).map_err(failed)?;
+            tree.client().drain(turn, visit).map_err(in_words)?;
             if let Some(why) = refused {
                 return Err(why);
             }

@@ -6,7 +6,7 @@ use super::names::{self, Name};
 use super::plan::{Clients, Phase};
 use super::remote::Remote;
 use super::write_behind;
-use crate::job::destroy;
+use crate::job::{destroy, in_words};
 use keyrack_deltafs::rpc::{Bulk, ClientOptions, Transport, Tree};
 use keyrack_deltafs::{Dir, Namespace, Settings, User};
 use keyrack_measure::Clock;
@@ -48,7 +48,7 @@ impl Target {
             };
             options.connect.tls = plan.tls.clone();
             let tree = Tree::discover(plan.server.clone(), options);
-            let tree = Box::new(tree.map_err(|error| error.to_string())?);
+            let tree = Box::new(tree.map_err(in_words)?);
             return Ok(Target::Remote { tree, path: Vec::new() });
         }
         let dir = plan.rank_dir(rank);
@@ -63,7 +63,7 @@ impl Target {
             };
             Namespace::open(dir, settings)
         };
-        let space = opened.map_err(|error| error.to_string())?;
+        let space = opened.map_err(in_words)?;
         Ok(Target::Local { space, user: user(), dir: None })
     }
 
@@ -79,7 +79,7 @@ impl Target {
                 } else {
                     caller.mkdir(&path, DIR_MODE).or_else(|_| caller.dir(&path))
                 };
-                *dir = Some(opened.map_err(|error| error.to_string())?);
+                *dir = Some(opened.map_err(in_words)?);
             }
             Target::Remote { tree, path: at } => {
                 // Another rank may have made it at one server and not yet at all: whoever finds it
@@ -118,7 +118,7 @@ impl Target {
                     }),
                     Phase::Stat => local.stat(counter, names, (None, log)),
                 };
-                measured.map_err(|error| error.to_string())
+                measured.map_err(in_words)
             }
             Target::Remote { tree, path } if plan.is_bulk && phase == Phase::Insert => {
                 bulk(plan, tree, path, names, counter)
@@ -145,7 +145,7 @@ impl Target {
     /// Ends the use.
     pub(super) fn close(self) -> Result<(), String> {
         match self {
-            Target::Local { space, .. } => space.close().map_err(|error| error.to_string()),
+            Target::Local { space, .. } => space.close().map_err(in_words),
             Target::Remote { .. } => Ok(()),
         }
     }
@@ -159,10 +159,9 @@ fn bulk(
     names: &[Name],
     mut counter: Counter<'_>,
 ) -> Result<Measured, String> {
-    let failed = |error: keyrack_deltafs::rpc::Error| error.to_string();
-    let dir = tree.open(path).map_err(failed)?;
+    let dir = tree.open(path).map_err(in_words)?;
     let mut bulk = Bulk::new(dir);
-    counter.each(names, |name| bulk.add(name), |_| Ok(())).map_err(failed)?;
-    bulk.commit(tree, &plan.db, &user(), FILE_MODE).map_err(failed)?;
+    counter.each(names, |name| bulk.add(name), |_| Ok(())).map_err(in_words)?;
+    bulk.commit(tree, &plan.db, &user(), FILE_MODE).map_err(in_words)?;
     Ok(counter.end())
 }

@@ -199,6 +199,24 @@ fn run_rank(
     }
 }
 
+/// Runs `work` in a thread for each rank, with its number and a barrier of all.
+pub(super) fn in_threads<R: Send>(
+    ranks: usize,
+    work: impl Fn(usize, &Barrier) -> keyrack_deltafs::Result<R> + Sync,
+) -> keyrack_deltafs::Result<Vec<R>> {
+    let (work, barrier) = (&work, &Barrier::new(ranks));
+    let done: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..ranks).map(|rank| scope.spawn(move || work(rank, barrier))).collect();
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    });
+    done.into_iter().collect()
+}
+
 /// One phase of all ranks, printed and put into the document.
 fn measure(
     plan: &InProcess,
@@ -207,28 +225,15 @@ fn measure(
     (phase, round): (Phase, u64),
     document: &mut Document,
 ) -> Result<(), Failure> {
-    let barrier = Barrier::new(ranks.len());
     let before = usage::process();
-    let measured: Vec<keyrack_deltafs::Result<Measured>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = ranks
-            .iter()
-            .map(|rank| {
-                let (barrier, clock) = (&barrier, clock.share());
-                scope.spawn(move || {
-                    let names = names_of(plan, rank.rank, (phase, round));
-                    barrier.wait();
-                    run_rank(plan, rank, clock, phase, &names)
-                })
-            })
-            .collect();
-        let joined = threads.into_iter().map(|thread| match thread.join() {
-            Ok(measured) => measured,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
+    let measured = in_threads(ranks.len(), |index, barrier| {
+        let rank = &ranks[index];
+        let names = names_of(plan, rank.rank, (phase, round));
+        barrier.wait();
+        run_rank(plan, rank, clock.share(), phase, &names)
     });
     let after = usage::process();
-    let measured: Vec<Measured> = measured.into_iter().collect::<keyrack_deltafs::Result<_>>()?;
+    let measured = measured?;
     let first = measured.iter().map(|rank| rank.start_ns).min().unwrap_or(0);
     let last = measured.iter().map(|rank| rank.end_ns).max().unwrap_or(0);
     let mut latency_ns = Histogram::new();

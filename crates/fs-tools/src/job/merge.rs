@@ -2,6 +2,7 @@
 
 use super::document::Document;
 use super::header::Header;
+use super::rank::in_words;
 use super::result::PhaseResult;
 use super::store::StoreSettings;
 use keyrack_console::DONE;
@@ -117,14 +118,14 @@ pub fn merge(plan: &Merge, job: &mut Job, document: &mut Document) -> Result<u8,
     let ended = clock.ticks();
     let after = usage::process();
     let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
-    let totals = Totals::gather(job, &count, (began, ended), cpu_ns)?;
+    let (count, result) = gather(job, &count, (began, ended), cpu_ns)?;
     if is_root {
         let logs = u32::try_from(logs.len()).unwrap_or(u32::MAX);
-        let summary = Summary { parts, logs, records: totals.written };
+        let summary = Summary { parts, logs, records: count.written };
         merge::Merge::end(&*fs, &plan.target, &summary).map_err(in_words)?;
     }
-    say(&totals.report(document));
-    for line in totals.shown {
+    say(&report(&count, &result, document));
+    for line in count.shown {
         document.push("conflicts_shown", line.as_str());
         keyrack_console::refuse("keyrack fs merge", &line);
     }
@@ -186,76 +187,56 @@ fn open(
     merge::Merge::open(Arc::clone(fs), logs).map_err(in_words)
 }
 
-/// The counts of all ranks.
-struct Totals {
-    read: u64,
-    written: u64,
-    bytes_read: u64,
-    bytes_written: u64,
-    conflicts: u64,
-    spent_ns: u64,
-    wall_ns: u64,
+/// The counts of all ranks, and what they took. Rank 0 alone has the lines about conflicts.
+fn gather(
+    job: &mut Job,
+    count: &PartCount,
+    (began, ended): (u64, u64),
     cpu_ns: u64,
-    /// Lines about conflicts; rank 0 alone has them.
-    shown: Vec<String>,
+) -> Result<(PartCount, PhaseResult), String> {
+    let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = *count;
+    let sums = [read, written, bytes_read, bytes_written, conflicts, ended - began, cpu_ns];
+    let sums = job.fold(&sums, Fold::Sum).map_err(in_words)?;
+    let first = job.fold(&[began], Fold::Min).map_err(in_words)?[0];
+    let last = job.fold(&[ended], Fold::Max).map_err(in_words)?[0];
+    let shown = job.gather(count.shown.join("\n").as_bytes()).map_err(in_words)?;
+    let lines = shown.unwrap_or_default().into_iter().flat_map(|lines| {
+        let text = String::from_utf8_lossy(&lines).into_owned();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    });
+    let all = PartCount {
+        read: sums[0],
+        written: sums[1],
+        bytes_read: sums[2],
+        bytes_written: sums[3],
+        conflicts: sums[4],
+        shown: lines.collect(),
+        ..PartCount::default()
+    };
+    let result = PhaseResult {
+        name: "mapreduce",
+        ops: all.read,
+        failed: 0,
+        spent_ns: sums[5],
+        wall_ns: last - first,
+        cpu_ns: sums[6],
+        latency_ns: None,
+    };
+    Ok((all, result))
 }
 
-impl Totals {
-    fn gather(
-        job: &mut Job,
-        count: &PartCount,
-        (began, ended): (u64, u64),
-        cpu_ns: u64,
-    ) -> Result<Totals, String> {
-        let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = *count;
-        let sums = [read, written, bytes_read, bytes_written, conflicts, ended - began, cpu_ns];
-        let sums = job.fold(&sums, Fold::Sum).map_err(in_words)?;
-        let first = job.fold(&[began], Fold::Min).map_err(in_words)?[0];
-        let last = job.fold(&[ended], Fold::Max).map_err(in_words)?[0];
-        let shown = job.gather(count.shown.join("\n").as_bytes()).map_err(in_words)?;
-        let lines = shown.unwrap_or_default().into_iter().flat_map(|lines| {
-            let text = String::from_utf8_lossy(&lines).into_owned();
-            text.lines().map(str::to_owned).collect::<Vec<_>>()
-        });
-        Ok(Totals {
-            read: sums[0],
-            written: sums[1],
-            bytes_read: sums[2],
-            bytes_written: sums[3],
-            conflicts: sums[4],
-            spent_ns: sums[5],
-            wall_ns: last - first,
-            cpu_ns: sums[6],
-            shown: lines.collect(),
-        })
-    }
-
-    /// The text at the end, and the same in the document.
-    fn report(&self, document: &mut Document) -> String {
-        let Totals { read, written, bytes_read, bytes_written, conflicts, .. } = self;
-        let result = PhaseResult {
-            name: "mapreduce",
-            ops: *read,
-            failed: 0,
-            spent_ns: self.spent_ns,
-            wall_ns: self.wall_ns,
-            cpu_ns: self.cpu_ns,
-            latency_ns: None,
-        };
-        document.push("phases", result.json());
-        document.put("bytes_read", *bytes_read);
-        document.put("bytes_written", *bytes_written);
-        let records = json!({ "read": read, "written": written, "conflicts": conflicts });
-        document.put("records", records);
-        format!(
-            "Done!\n{}Total sequential bytes read: {bytes_read} // src db\nTotal bytes written: \
-             {bytes_written}\nRecords: {read} read, {written} written; names that several logs \
-             have: {conflicts}\nBye\n",
-            result.text()
-        )
-    }
-}
-
-fn in_words(error: impl std::fmt::Display) -> String {
-    error.to_string()
+/// The text at the end, and the same in the document.
+fn report(count: &PartCount, result: &PhaseResult, document: &mut Document) -> String {
+    let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = count;
+    document.push("phases", result.json());
+    document.put("bytes_read", *bytes_read);
+    document.put("bytes_written", *bytes_written);
+    let records = json!({ "read": read, "written": written, "conflicts": conflicts });
+    document.put("records", records);
+    format!(
+        "Done!\n{}Total sequential bytes read: {bytes_read} // src db\nTotal bytes written: \
+         {bytes_written}\nRecords: {read} read, {written} written; names that several logs \
+         have: {conflicts}\nBye\n",
+        result.text()
+    )
 }

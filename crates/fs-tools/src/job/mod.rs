@@ -24,6 +24,7 @@ pub use document::Document;
 pub use header::Header;
 pub use launch::launch;
 pub use merge::{Merge, OriginalCalls, merge};
+pub(crate) use rank::in_words;
 pub use rank::{as_rank, write_line};
 pub use serve::{Server, serve};
 pub(crate) use store::describe_tables;

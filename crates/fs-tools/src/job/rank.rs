@@ -52,6 +52,10 @@ fn work_in_job(
     }
 }
 
+pub(crate) fn in_words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
 /// Writes a line to standard error by one call, so that the lines of several ranks do not mix.
 pub fn write_line(line: &str) {
     use std::io::Write as _;

@@ -4,7 +4,7 @@
 
 use super::document::Document;
 use super::header::Header;
-use super::rank::{as_rank, interrupts};
+use super::rank::{as_rank, in_words, interrupts};
 use super::shares::{Share, Shares};
 use super::store::{StoreSettings, destroy};
 use super::totals::Totals;
@@ -114,14 +114,13 @@ impl Server {
             quota: self.quota,
             ..Settings::default()
         };
-        let words = |error: keyrack_deltafs::Error| error.to_string();
         if self.use_existing {
             let mut logs = match RealFs.exists(&self.db.join("CURRENT")) {
                 Ok(true) => vec![self.db.clone()],
-                _ => logs_in(&RealFs, &self.db).map_err(words)?,
+                _ => logs_in(&RealFs, &self.db).map_err(in_words)?,
             };
             let fs: Arc<dyn Fs> = Arc::new(RealFs);
-            if needs_recovery(&fs, &logs).map_err(words)? {
+            if needs_recovery(&fs, &logs).map_err(in_words)? {
                 return Err(format!(
                     "{}: the servers that wrote it left something half done; merge it, or start \
                      them once, before it is only read",
@@ -130,15 +129,15 @@ impl Server {
             }
             logs.extend(self.chain.iter().cloned());
             let settings = Settings { lower: Vec::new(), ..settings };
-            return Namespace::open_read_only(&logs, settings).map(Some).map_err(words);
+            return Namespace::open_read_only(&logs, settings).map(Some).map_err(in_words);
         }
         let dir = self.db.join(format!("r{rank}"));
         if self.keeps {
-            RealFs.create_dir_all(&dir).map_err(|error| error.to_string())?;
+            RealFs.create_dir_all(&dir).map_err(in_words)?;
         } else {
             destroy(&dir)?;
         }
-        Namespace::open(&dir, settings).map(Some).map_err(words)
+        Namespace::open(&dir, settings).map(Some).map_err(in_words)
     }
 
     fn options(&self, job: &Job) -> ServeOptions {
@@ -294,10 +293,6 @@ fn exchange_addresses(
     job.barrier().map_err(in_words)?;
     let info = addresses.get(1).filter(|_| job.is_root());
     Ok(info.map(|info| info[0].to_string()))
-}
-
-fn in_words(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 #[cfg(test)]
