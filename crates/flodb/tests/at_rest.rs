@@ -2,38 +2,27 @@
 //! one of another store or of an earlier moment. What is read then is what was written, or an error
 //! that names a file; and a check finds whatever an opening refuses.
 
-use keyrack_flodb::{
-    Compression, Db, Durability, IngestOptions, Options, SstWriter, WriteOptions, verify,
-};
+use crate::support::{DIR, Rows, idle, try_open, walk};
+use keyrack_flodb::{Db, Durability, IngestOptions, Options, SstWriter, WriteOptions, verify};
 use keyrack_testkit::damage::{Damage, Directory, Sources, Swept, directory, disk_of, sweep};
 use keyrack_testkit::random::{factor, given_seed};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-const DIR: &str = "/store";
-
 fn options() -> Options {
     Options {
-        memtable_bytes: 64 << 10,
         segment_bytes: 4 << 10,
         table_bytes: 2 << 10,
         block_bytes: 512,
-        level0_tables: 2,
         level_base_bytes: 8 << 10,
-        cache_bytes: 0,
-        compression: vec![Compression::None],
-        compaction_threads: 0,
         durability: Durability::Sync,
-        ..Options::default()
+        ..idle()
     }
 }
 
 fn open(disk: &MemFs) -> Db {
-    Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options()).unwrap()
+    crate::support::open(disk, options())
 }
 
 /// Some writes. Stores of different `flavour` differ in nothing but their values.
@@ -117,19 +106,12 @@ fn kind(path: &Path) -> String {
 }
 
 /// Everything that can be read. What an opening refuses, a check finds as well.
-fn look(disk: MemFs) -> Result<Model, String> {
-    let fs: Arc<dyn Fs> = Arc::new(disk.clone());
-    let checked = verify(Arc::clone(&fs), Path::new(DIR), &options());
+fn look(disk: MemFs) -> Result<Rows, String> {
+    let checked = verify(Arc::new(disk.clone()), Path::new(DIR), &options());
     let is_sound = checked.as_ref().is_ok_and(keyrack_flodb::Report::is_sound);
-    let read = || -> keyrack_flodb::Result<Model> {
-        let db = Db::open_in(Arc::clone(&fs), Path::new(DIR), options())?;
-        let mut iter = db.iter()?;
-        iter.seek_first()?;
-        let mut rows = Model::new();
-        while let Some((key, value)) = iter.entry() {
-            rows.insert(key.to_vec(), value.to_vec());
-            iter.next()?;
-        }
+    let read = || -> keyrack_flodb::Result<Rows> {
+        let db = try_open(&disk, options())?;
+        let rows = walk(db.iter()?)?;
         for (key, value) in &rows {
             assert_eq!(db.get(key)?.as_ref(), Some(value), "a get and a walk agree");
         }

@@ -1,13 +1,11 @@
 //! Much of something, or something slow: thousands of tables, a disk whose syncs take their time.
 
 use crate::faults::bounded;
-use crate::support::{rows, tiny};
-use keyrack_flodb::{Db, Options, WriteOptions, verify};
+use crate::support::{DIR, idle, open, rows, stat, tiny};
+use keyrack_flodb::{Options, WriteOptions, verify};
 use keyrack_vfs::{FaultFs, MemFs, Operation};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
-
-const DIR: &str = "/store";
 
 fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
@@ -18,23 +16,15 @@ fn key(n: u32) -> [u8; 4] {
 fn a_store_of_thousands_of_tables_is_a_store() {
     const KEYS: u32 = 4000;
     let disk = MemFs::new();
-    let small = || Options {
-        compaction_threads: 0,
-        memtable_bytes: 4 << 20,
-        block_bytes: 64,
-        table_bytes: 200,
-        ..tiny()
-    };
-    let open = || Db::open_in(Arc::new(disk.clone()), Path::new(DIR), small()).unwrap();
-    let db = open();
+    let small = || Options { memtable_bytes: 4 << 20, block_bytes: 64, table_bytes: 200, ..idle() };
+    let db = open(&disk, small());
     (0..KEYS).for_each(|n| db.put(&key(n), &[7; 100]).unwrap());
     db.compact_range(None, None).unwrap();
-    let tables = |db: &Db| db.property("keyrack.level6_tables").unwrap().parse::<u64>().unwrap();
-    let count = tables(&db);
+    let count = stat(&db, "level6_tables");
     assert!(count > 1500, "{count}");
     drop(db);
-    let db = open();
-    assert_eq!((tables(&db), rows(&db).len()), (count, KEYS as usize));
+    let db = open(&disk, small());
+    assert_eq!((stat(&db, "level6_tables"), rows(&db).len()), (count, KEYS as usize));
     assert!((0..KEYS).step_by(7).all(|n| db.get(&key(n)).unwrap().is_some()));
     assert_eq!(db.get(&key(KEYS)).unwrap(), None);
     // A part of them is merged with what is new.
@@ -86,8 +76,7 @@ fn a_slow_sync_holds_up_nobody_else() {
     for slow in [Operation::Sync, Operation::Flush] {
         bounded("a slow sync", move || {
             let fs = FaultFs::new(Arc::new(MemFs::new()));
-            let with = Options { memtable_bytes: 4 << 20, ..tiny() };
-            let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), with).unwrap();
+            let db = open(&fs, Options { memtable_bytes: 4 << 20, ..tiny() });
             db.put(b"before", b"value").unwrap();
             let barrier = Arc::new(Barrier::default());
             let at = Arc::clone(&barrier);

@@ -1,9 +1,9 @@
 //! The check of a whole store finds what is wrong, and changes nothing.
 
-use crate::disk::{DIR, copy, files, flip, open, options, replace, sample, segments, tables};
-use keyrack_flodb::{Comparator, Compare, Error, FindingKind, Options, Report, verify};
+use crate::disk::{copy, files, flip, open, options, replace, sample, segments, tables};
+use crate::support::{DIR, backwards, rows};
+use keyrack_flodb::{Error, FindingKind, Options, Report, verify};
 use keyrack_vfs::{Fs, MemFs};
-use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn a_sound_store_has_nothing_to_report() {
     let bytes = tables(&disk).into_iter().map(|path| disk.read(&path).unwrap().len() as u64);
     assert_eq!(report.bytes, bytes.sum::<u64>());
     // The next opening still takes it as it is.
-    assert_eq!(crate::disk::rows(&open(&disk)), model);
+    assert_eq!(rows(&open(&disk)), model);
 }
 
 #[test]
@@ -150,17 +150,6 @@ fn an_open_store_and_none_at_all_are_refused() {
     let empty = MemFs::new();
     empty.create_dir(Path::new(DIR)).unwrap();
     assert!(matches!(run(&empty, &options()), Err(Error::Usage(_))));
-
-    struct Backwards;
-    impl Compare for Backwards {
-        fn name(&self) -> &str {
-            "test.backwards"
-        }
-
-        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-            b.cmp(a)
-        }
-    }
-    let other = Options { comparator: Comparator::Custom(Arc::new(Backwards)), ..options() };
+    let other = Options { comparator: backwards(), ..options() };
     assert!(matches!(run(&disk, &other), Err(Error::Usage(_))));
 }

@@ -1,15 +1,15 @@
 //! Copies of a store: whole or not there, of one moment, and independent of the original.
 
-use crate::hook::HookFs;
-use crate::support::{files, newest_round, round, rows, tiny};
+use crate::support::{DIR, Hook, idle, is_table, newest_round, round, rows, tiny};
 use keyrack_flodb::{Db, Error, Options, WriteOptions};
+use keyrack_testkit::camera::POLICIES;
+use keyrack_testkit::damage::directory;
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-const DIR: &str = "/store";
 const COPY: &str = "/copy";
 
 fn open(fs: impl Fs + 'static, dir: &str) -> Db {
@@ -118,7 +118,7 @@ fn tables_stay_until_they_are_linked() {
     loop {
         let disk = MemFs::new();
         // Nothing is done in the background.
-        let idle = Options { compaction_threads: 0, memtable_bytes: 4 << 20, ..tiny() };
+        let idle = Options { memtable_bytes: 4 << 20, ..idle() };
         let writer: Arc<Mutex<Option<Db>>> = Arc::default();
         let hook = {
             let writer = Arc::clone(&writer);
@@ -133,9 +133,8 @@ fn tables_stay_until_they_are_linked() {
                 }
             }
         };
-        let hooked = HookFs::new(&disk, usize::MAX, hook);
-        let fs: Arc<dyn Fs> = Arc::clone(&hooked) as Arc<dyn Fs>;
-        let db = Db::open_in(fs, Path::new(DIR), idle).unwrap();
+        let hooked = Hook::new(&disk, usize::MAX, hook);
+        let db = crate::support::open(&hooked.fs, idle);
         for rounds in [1..250, 250..500, 500..750, 750..1000] {
             write(&db, rounds);
             db.flush().unwrap();
@@ -163,21 +162,14 @@ fn a_power_loss_leaves_none_or_a_whole_one() {
         loop {
             let disk = MemFs::new();
             let faulty = FaultFs::new(Arc::new(disk.clone()));
-            let idle = Options { compaction_threads: 0, ..tiny() };
-            let db = Db::open_in(Arc::new(faulty.clone()), Path::new(DIR), idle).unwrap();
+            let db = crate::support::open(&faulty, idle());
             write(&db, 1..1300);
             db.flush().unwrap();
             write(&db, 1300..1310);
             db.write(&round(1310), WriteOptions { sync: true }).unwrap();
             faulty.arm(FaultPlan::from_then_on(at, Fault::PowerOut));
             let made = db.checkpoint(COPY).is_ok();
-            let policies = [
-                CrashPolicy::DropAll,
-                CrashPolicy::KeepAll,
-                CrashPolicy::Ordered,
-                CrashPolicy::Reordered,
-            ];
-            for policy in policies {
+            for policy in POLICIES {
                 let image = disk.crash_image(draw.next(), policy);
                 let is_there = image.exists(Path::new(COPY)).unwrap();
                 assert!(is_there || !made, "{policy:?}, operation {at}: the copy is lost");
@@ -204,8 +196,7 @@ fn a_failure_leaves_nothing_and_is_not_final() {
     for at in 1.. {
         let disk = MemFs::new();
         let faulty = FaultFs::new(Arc::new(disk.clone()));
-        let idle = Options { compaction_threads: 0, ..tiny() };
-        let db = Db::open_in(Arc::new(faulty.clone()), Path::new(DIR), idle).unwrap();
+        let db = crate::support::open(&faulty, idle());
         write(&db, 1..1000);
         db.flush().unwrap();
         faulty.arm(FaultPlan::once(at, Fault::Io));
@@ -244,14 +235,10 @@ fn tables_are_copied_where_they_cannot_be_shared() {
     faulty.arm(plan.only(&[Operation::Link]));
     db.checkpoint(COPY).unwrap();
     assert!(faulty.injected() > 1);
-    let table = |(name, content): (String, Vec<u8>)| {
-        let (_, name) = name.rsplit_once('/').unwrap();
-        name.ends_with(".table").then(|| (name.to_owned(), content))
-    };
-    let copied: Vec<_> = files(&disk, Path::new(COPY)).into_iter().filter_map(table).collect();
-    let there = files(&disk, Path::new(DIR));
-    for (name, content) in &copied {
-        assert!(there[&format!("{DIR}/{name}")] == *content, "{name}");
+    let there = directory(&disk, Path::new(DIR));
+    for (path, content) in directory(&disk, Path::new(COPY)) {
+        let original = Path::new(DIR).join(path.strip_prefix(COPY).unwrap());
+        assert!(!is_table(&path) || there[&original] == content, "{}", path.display());
     }
     // The copies are durable, too.
     let image = disk.crash_image(1, CrashPolicy::DropAll);

@@ -1,13 +1,11 @@
 //! Stores to damage, and what was in them.
 
+use crate::support::{DIR, Model, idle, is_table};
 use keyrack_flodb::{Compression, Db, Options};
+use keyrack_testkit::damage::{self, Directory};
 use keyrack_testkit::random::Draw;
-use keyrack_vfs::{CrashPolicy, FileKind, Fs, MemFs, OpenOptions, Operation};
-use std::collections::BTreeMap;
+use keyrack_vfs::{CrashPolicy, Fs, MemFs, OpenOptions, Operation};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The operations that change a disk.
 pub(crate) const CHANGES: [Operation; 8] = [
@@ -21,40 +19,19 @@ pub(crate) const CHANGES: [Operation; 8] = [
     Operation::CreateDir,
 ];
 
-pub(crate) const DIR: &str = "/store";
-
 pub(crate) fn options() -> Options {
     Options {
-        memtable_bytes: 64 << 10,
-        segment_bytes: 64 << 10,
         table_bytes: 4 << 10,
         block_bytes: 512,
         level0_tables: 4,
         level_base_bytes: 16 << 10,
-        cache_bytes: 0,
-        compaction_threads: 0,
         compression: vec![Compression::None, Compression::Lz4],
-        ..Options::default()
+        ..idle()
     }
-}
-
-pub(crate) fn try_open(fs: &MemFs, options: Options) -> keyrack_flodb::Result<Db> {
-    Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options)
 }
 
 pub(crate) fn open(fs: &MemFs) -> Db {
-    try_open(fs, options()).unwrap()
-}
-
-pub(crate) fn rows(db: &Db) -> Model {
-    let mut iter = db.iter().unwrap();
-    iter.seek_first().unwrap();
-    let mut rows = Model::new();
-    while let Some((key, value)) = iter.entry() {
-        rows.insert(key.to_vec(), value.to_vec());
-        iter.next().unwrap();
-    }
-    rows
+    crate::support::open(fs, options())
 }
 
 /// Some puts and removals.
@@ -93,30 +70,15 @@ pub(crate) fn copy(disk: &MemFs) -> MemFs {
 }
 
 /// All files of the store but its lock, with their contents.
-pub(crate) fn files(disk: &MemFs) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    let mut dirs = vec![PathBuf::from(DIR)];
-    while let Some(dir) = dirs.pop() {
-        for entry in disk.list(&dir).unwrap() {
-            let path = dir.join(&entry.name);
-            match entry.kind {
-                FileKind::Dir => dirs.push(path),
-                _ if entry.name == "LOCK" => {}
-                _ => {
-                    files.insert(path.clone(), disk.read(&path).unwrap());
-                }
-            }
-        }
-    }
+pub(crate) fn files(disk: &MemFs) -> Directory {
+    let mut files = damage::directory(disk, Path::new(DIR));
+    files.retain(|path, _| !path.ends_with("LOCK"));
     files
 }
 
 /// The tables, oldest number first.
 pub(crate) fn tables(disk: &MemFs) -> Vec<PathBuf> {
-    let of_table = |path: &PathBuf| {
-        path.extension().is_some_and(|extension| extension == "table")
-            && path.parent() == Some(Path::new(DIR))
-    };
+    let of_table = |path: &PathBuf| is_table(path) && path.parent() == Some(Path::new(DIR));
     files(disk).into_keys().filter(of_table).collect()
 }
 

@@ -1,7 +1,8 @@
 //! Disks that fail: at every single operation of a workload, once and for good. Nothing that was
 //! acknowledged is lost, nobody panics or waits for ever, and what could be read can be read.
 
-use crate::journal::{Journal, Model};
+use crate::journal::Journal;
+use crate::support::{DIR, Model, Write, stat, try_open, walk};
 use keyrack_flodb::{
     Batch, Change, Db, Durability, Error, FindingKind, Options, Result, WriteOptions, verify,
 };
@@ -11,8 +12,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-
-const DIR: &str = "/store";
 
 /// Far more than any of this takes: whoever waits longer waits for ever.
 const FOR_EVER: Duration = Duration::from_secs(300);
@@ -58,18 +57,11 @@ fn options(durability: Durability) -> Options {
 }
 
 fn open(fs: &(impl Fs + Clone + 'static), durability: Durability) -> Result<Db> {
-    Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options(durability))
+    try_open(fs, options(durability))
 }
 
 fn rows(db: &Db) -> Result<Model> {
-    let mut iter = db.iter()?;
-    iter.seek_first()?;
-    let mut rows = Model::new();
-    while let Some((key, value)) = iter.entry() {
-        rows.insert(key.to_vec(), value.to_vec());
-        iter.next()?;
-    }
-    Ok(rows)
+    Ok(walk(db.iter()?)?.into_iter().collect())
 }
 
 /// What a run of the workload was told.
@@ -97,20 +89,13 @@ impl Told {
         let write = |_| {
             let key = format!("key{:03}", draw.below(60)).into_bytes();
             let value = format!("{number}:{}", "v".repeat(draw.below(300))).into_bytes();
-            (key, (draw.below(4) > 0).then_some(value))
+            if draw.below(4) > 0 { Write::Put(key, value) } else { Write::Delete(key) }
         };
         let writes: Vec<_> = (0..count).map(write).collect();
         let sync = number % 8 == 7 || db.options().durability == Durability::Sync;
         let step = self.journal.begin(0, writes);
-        let mut batch = Batch::new();
-        for (key, value) in &step.writes {
-            match value {
-                Some(value) => batch.put(key, value),
-                None => batch.delete(key),
-            }
-        }
         let poisoned = self.poisoned;
-        match db.write(&batch, WriteOptions { sync: number % 8 == 7 }) {
+        match db.write(&step.batch(), WriteOptions { sync: number % 8 == 7 }) {
             Ok(()) => {
                 assert!(!poisoned, "a poisoned store took a write");
                 self.journal.returned_from(0);
@@ -341,7 +326,7 @@ fn on_a_full_disk_writes_fail_and_go_on_when_there_is_space() {
 }
 
 fn filled(disk: &MemFs, options: Options) -> Db {
-    let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options).unwrap();
+    let db = crate::support::open(disk, options);
     (0..30_u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 300]).unwrap());
     db
 }
@@ -475,7 +460,7 @@ fn a_compaction_on_a_full_disk_goes_on_when_there_is_space() {
     bounded("a compaction on a full disk", || {
         let fs = FaultFs::new(Arc::new(MemFs::new()));
         let with = Options { compaction_threads: 1, ..options(Durability::Os) };
-        let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), with).unwrap();
+        let db = crate::support::open(&fs, with);
         let full = Arc::new(AtomicBool::new(true));
         let (itself, is_full) = (fs.clone(), Arc::clone(&full));
         fs.watch(move |operation, _| {
@@ -501,8 +486,8 @@ fn a_compaction_on_a_full_disk_goes_on_when_there_is_space() {
         refused_for_now(Err(error));
         assert_eq!(rows(&db).unwrap().len(), 20, "reads go on");
         full.store(false, Ordering::SeqCst);
-        let done = number(&db, "compactions");
-        while number(&db, "compactions") == done {
+        let done = stat(&db, "compactions");
+        while stat(&db, "compactions") == done {
             // A compaction that had begun before there was space may fail behind the first try.
             let again = db.resume().and_then(|()| put(written));
             match again {
@@ -530,8 +515,4 @@ fn a_compaction_on_request_on_a_full_disk_is_an_error_of_the_call() {
     db.put(b"key", b"value").unwrap();
     db.compact_range(None, None).unwrap();
     assert_eq!(rows(&db).unwrap().len(), 31);
-}
-
-fn number(db: &Db, name: &str) -> u64 {
-    db.property(&format!("keyrack.{name}")).unwrap().parse().unwrap()
 }

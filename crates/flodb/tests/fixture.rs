@@ -9,11 +9,13 @@
 //! | `store-1` | without identity and marker | without room, without checksums of tables |
 //! | `store-2` | with them | with them |
 
-use crate::disk::{CHANGES, DIR, Model, copy, files, replace, rows, tables};
+use crate::disk::{CHANGES, copy, files, replace, tables};
+use crate::support::{DIR, Model, open, rows};
 use keyrack_flodb::{
     Compression, Db, IngestOptions, Options, SstWriter, WriteOptions, repair, verify,
 };
-use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, FileKind, Fs, MemFs, RealFs};
+use keyrack_testkit::damage::directory;
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, RealFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -75,14 +77,14 @@ fn build(disk: Option<&MemFs>) -> Model {
     let scratch = MemFs::new();
     let disk = disk.unwrap_or(&scratch);
     for (number, compression) in COMPRESSIONS.into_iter().enumerate() {
-        let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options(compression)).unwrap();
+        let db = open(disk, options(compression));
         write(&db, &mut model, number);
         db.flush().unwrap();
         if number == 1 {
             db.compact_range(None, Some(b"key/00070")).unwrap();
         }
     }
-    let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options(COMPRESSIONS[2])).unwrap();
+    let db = open(disk, options(COMPRESSIONS[2]));
     let path = Path::new("/bulk");
     let mut writer = SstWriter::create(disk, path, db.options()).unwrap();
     round(&mut model, 6, |key, value| match value {
@@ -101,16 +103,11 @@ fn build(disk: Option<&MemFs>) -> Model {
 /// A fixture on a disk in memory.
 fn load(name: &str) -> MemFs {
     let disk = MemFs::new();
-    let mut dirs = vec![(fixture(name), PathBuf::from(DIR))];
-    while let Some((from, to)) = dirs.pop() {
-        disk.create_dir_all(&to).unwrap();
-        for entry in RealFs.list(&from).unwrap() {
-            let (from, to) = (from.join(&entry.name), to.join(&entry.name));
-            match entry.kind {
-                FileKind::Dir => dirs.push((from, to)),
-                _ => replace(&disk, &to, &RealFs.read(&from).unwrap()),
-            }
-        }
+    let root = fixture(name);
+    for (path, bytes) in directory(&RealFs, &root) {
+        let to = Path::new(DIR).join(path.strip_prefix(&root).unwrap());
+        disk.create_dir_all(to.parent().unwrap()).unwrap();
+        replace(&disk, &to, &bytes);
     }
     disk
 }
@@ -144,7 +141,7 @@ fn is_sound_opens_and_goes_on(name: &str) {
     assert!(!repair(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap().changed);
     for paranoid_checks in [false, true] {
         let options = Options { paranoid_checks, ..options.clone() };
-        let db = Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options).unwrap();
+        let db = open(&disk, options);
         assert!(rows(&db) == model);
         for n in 0..600 {
             assert_eq!(db.get(&key(n)).unwrap().as_ref(), model.get(&key(n)), "{n}");
@@ -171,7 +168,7 @@ fn the_first_opening_of_a_store_of_version_1_may_end_anywhere() {
             let options = options(COMPRESSIONS[0]);
             let report = verify(Arc::new(image.clone()), Path::new(DIR), &options).unwrap();
             assert!(report.is_sound(), "{at}, {policy:?}: {:?}", report.findings);
-            let db = Db::open_in(Arc::new(image.clone()), Path::new(DIR), options).unwrap();
+            let db = open(&image, options);
             assert!(rows(&db) == model, "{at}, {policy:?}");
             db.put(b"more", b"").unwrap();
             db.close().unwrap();

@@ -1,23 +1,20 @@
 //! Tables from outside: what they replace, who sees them, and what a crash leaves of them.
 
-use crate::disk::{
-    CHANGES, DIR, Model, copy, files, flip, open, options, rows, sample, tables, try_open,
-};
-use keyrack_flodb::{
-    Comparator, Compare, Db, Durability, Error, IngestOptions, Options, SstWriter, Transfer, verify,
-};
+use crate::disk::{CHANGES, copy, files, flip, open, options, sample, tables};
+use crate::model::{Pair, Script};
+use crate::support::{DIR, Model, backwards, rows, stat, try_open};
+use keyrack_flodb::{Db, Durability, Error, IngestOptions, Options, SstWriter, Transfer, verify};
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool};
 
 /// What a table says of keys: a value, or that they are gone.
-type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-fn write(disk: &MemFs, name: &str, changes: &Changes) -> PathBuf {
+pub(crate) fn write(disk: &MemFs, name: &str, changes: &Changes) -> PathBuf {
     disk.create_dir_all(Path::new("/bulk")).unwrap();
     let path = Path::new("/bulk").join(name);
     let mut writer = SstWriter::create(disk, &path, &options()).unwrap();
@@ -36,7 +33,7 @@ fn puts(keys: &[&str], value: &str) -> Changes {
     keys.iter().map(|key| (key.as_bytes().to_vec(), Some(value.into()))).collect()
 }
 
-fn apply(model: &mut Model, changes: &Changes) {
+pub(crate) fn apply(model: &mut Model, changes: &Changes) {
     for (key, value) in changes {
         match value {
             Some(value) => model.insert(key.clone(), value.clone()),
@@ -49,17 +46,7 @@ fn with(transfer: Transfer) -> IngestOptions {
     IngestOptions { transfer }
 }
 
-fn stat(db: &Db, wanted: &str) -> f64 {
-    let mut found = 0.0;
-    db.stats(&mut |name, number| {
-        if name == wanted {
-            found = number;
-        }
-    });
-    found
-}
-
-fn sound(disk: &MemFs) {
+pub(crate) fn sound(disk: &MemFs) {
     let report = verify(Arc::new(copy(disk)), Path::new(DIR), &options());
     match report {
         Ok(report) => assert!(report.is_sound(), "{:?}", report.findings),
@@ -164,23 +151,23 @@ fn tables_come_as_low_as_nothing_overlaps() {
         db.ingest(&[write(&disk, name, &puts(keys, name))], IngestOptions::default()).unwrap();
     };
     take("1", &["d", "f"]);
-    assert_eq!(level(6), 1.0);
+    assert_eq!(level(6), 1);
     take("2", &["a", "b"]);
     take("3", &["g", "h"]);
-    assert_eq!(level(6), 3.0);
+    assert_eq!(level(6), 3);
     take("4", &["e", "ee"]);
-    assert_eq!((level(6), level(0)), (3.0, 1.0), "between two keys of another");
+    assert_eq!((level(6), level(0)), (3, 1), "between two keys of another");
     db.put(b"m", b"memory").unwrap();
     take("7", &["k"]);
-    assert_eq!((level(6), level(0)), (4.0, 1.0), "memory has no such key, and stays");
+    assert_eq!((level(6), level(0)), (4, 1), "memory has no such key, and stays");
     take("8", &["l", "n"]);
-    assert_eq!(level(0), 3.0, "above the table of what was in memory");
+    assert_eq!(level(0), 3, "above the table of what was in memory");
     take("9", &["l", "o"]);
     db.compact_range(None, None).unwrap();
     take("5", &["d"]);
     take("6", &["a", "z"]);
-    assert_eq!(level(0), 2.0);
-    assert!((1..6).all(|between| level(between) == 0.0), "so little does not need them");
+    assert_eq!(level(0), 2);
+    assert!((1..6).all(|between| level(between) == 0), "so little does not need them");
     assert_eq!(db.get(b"l").unwrap().unwrap(), b"9");
     assert_eq!(db.get(b"n").unwrap().unwrap(), b"8");
     db.compact_range(None, None).unwrap();
@@ -237,17 +224,7 @@ fn what_is_no_whole_table_of_this_order_is_refused() {
     let error = refused(&[&good, &tables(&disk)[0]]).to_string();
     assert!(error.contains("a table of a store"), "{error}");
 
-    struct Backwards;
-    impl Compare for Backwards {
-        fn name(&self) -> &str {
-            "test.backwards"
-        }
-
-        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-            b.cmp(a)
-        }
-    }
-    let other = Options { comparator: Comparator::Custom(Arc::new(Backwards)), ..options() };
+    let other = Options { comparator: backwards(), ..options() };
     let path = Path::new("/bulk/backwards");
     let mut writer = SstWriter::create(&disk, path, &other).unwrap();
     writer.put(b"b", b"").unwrap();
@@ -295,60 +272,36 @@ fn random_changes(draw: &mut Draw, from: usize, to: usize, round: usize) -> Chan
     changes
 }
 
-/// Beside a model: writes, ingestions of one to three tables, flushes, compactions, snapshots and
-/// reopenings.
+/// Beside a model, with many ingestions.
 #[test]
 fn every_answer_is_the_models() {
-    for seed in seeds() {
-        let _seed = Announced(seed);
-        let mut draw = Draw::new(seed);
-        let disk = MemFs::new();
-        let wanted = |draw: &mut Draw| Options {
+    let key = |draw: &mut Draw| format!("key{:04}", draw.below(400)).into_bytes();
+    let script = Script {
+        options: |draw| Options {
             durability: [Durability::Os, Durability::None][draw.below(2)],
             compaction_threads: 1,
             paranoid_checks: draw.below(2) == 0,
             ..options()
-        };
-        let mut db = try_open(&disk, wanted(&mut draw)).unwrap();
-        let mut model = Model::new();
-        let mut snapshots = Vec::new();
-        for round in 0..150 * factor() {
-            match draw.below(12) {
-                0..4 => crate::disk::scribble(&db, &mut model, &mut draw, 20),
-                4..8 => {
-                    let mut paths = Vec::new();
-                    let mut from = draw.below(200);
-                    for part in 0..=draw.below(3) {
-                        let to = from + 1 + draw.below(100);
-                        let changes = random_changes(&mut draw, from, to, round);
-                        paths.push(write(&disk, &format!("{round}-{part}"), &changes));
-                        apply(&mut model, &changes);
-                        from = to;
-                    }
-                    let transfer = [Transfer::Copy, Transfer::Link, Transfer::Move][draw.below(3)];
-                    db.ingest(&paths, with(transfer)).unwrap();
-                }
-                8 => db.flush().unwrap(),
-                9 => db.compact_range(None, None).unwrap(),
-                10 if snapshots.len() < 3 => snapshots.push((db.snapshot(), model.clone())),
-                10 => {
-                    let (snapshot, then) = snapshots.swap_remove(draw.below(3));
-                    for n in 0..400 {
-                        let key = format!("key{n:04}").into_bytes();
-                        let found = db.get_at(&snapshot, &key, <[u8]>::to_vec).unwrap();
-                        assert_eq!(found, then.get(&key).cloned());
-                    }
-                }
-                _ => {
-                    snapshots.clear();
-                    db.close().unwrap();
-                    sound(&disk);
-                    db = try_open(&disk, wanted(&mut draw)).unwrap();
-                }
+        },
+        key,
+        range: |draw| {
+            let from = draw.below(400);
+            let to = from + draw.below(20);
+            (format!("key{from:04}").into_bytes(), format!("key{to:04}").into_bytes())
+        },
+        ranges: 1,
+        rarely: 1,
+    };
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let mut pair = Pair::new(&script, &mut draw);
+        for round in 0..600 * factor() {
+            pair.step(&mut draw, 2 * round);
+            if draw.below(10) == 0 {
+                pair.ingest(&mut draw, 2 * round + 1);
             }
-            assert!(rows(&db) == model, "round {round}");
-            let key = format!("key{:04}", draw.below(400)).into_bytes();
-            assert_eq!(db.get(&key).unwrap(), model.get(&key).cloned());
+            assert!(rows(pair.db()) == pair.model, "round {round}");
         }
     }
 }

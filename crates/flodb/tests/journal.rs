@@ -4,28 +4,44 @@
 //! steps must be there: at least those that were synced, at most those that were begun, and each
 //! step whole. And what a step saw finished when it began must be there if the step is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::support::{Model, Write};
+use keyrack_flodb::Batch;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// Writes that were one batch: a key, and its value or its removal.
+/// Writes that were one batch. No range ends before it begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Step {
-    pub(crate) writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub(crate) writes: Vec<Write>,
     /// How many steps of each writer had returned when this one began.
     saw: Vec<usize>,
 }
 
 impl Step {
+    pub(crate) fn batch(&self) -> Batch {
+        let mut batch = Batch::new();
+        self.writes.iter().for_each(|write| write.add_to(&mut batch));
+        batch
+    }
+
     fn apply(&self, model: &mut Model) {
-        for (key, value) in &self.writes {
-            match value {
-                Some(value) => model.insert(key.clone(), value.clone()),
-                None => model.remove(key),
-            };
+        self.writes.iter().for_each(|write| write.apply(model));
+    }
+
+    /// The keys that it names, and those of `found` and `others` in its ranges.
+    fn touched(&self, found: &Model, others: &BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
+        let mut touched = Vec::new();
+        for write in &self.writes {
+            match write {
+                Write::Put(key, _) | Write::Delete(key) => touched.push(key.clone()),
+                Write::DeleteRange(from, to) => {
+                    touched.extend(found.range(from.clone()..to.clone()).map(|row| row.0.clone()));
+                    touched.extend(others.range(from.clone()..to.clone()).cloned());
+                }
+            }
         }
+        touched
     }
 }
 
@@ -68,7 +84,7 @@ impl Journal {
     }
 
     /// Notes what `writer` is about to do.
-    pub(crate) fn begin(&self, writer: usize, writes: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Step {
+    pub(crate) fn begin(&self, writer: usize, writes: Vec<Write>) -> Step {
         let step = Step { writes, saw: self.returned() };
         lock(&self.writers[writer].steps).push(step.clone());
         step
@@ -148,11 +164,11 @@ impl Journal {
             }
             for (at, step) in steps.iter().enumerate().take(at_most[index]).skip(count) {
                 step.apply(&mut model);
-                for (key, _) in &step.writes {
-                    if model.get(key) == found.get(key) {
-                        unequal.remove(key);
+                for key in step.touched(found, &unequal) {
+                    if model.get(&key) == found.get(&key) {
+                        unequal.remove(&key);
                     } else {
-                        unequal.insert(key.clone());
+                        unequal.insert(key);
                     }
                 }
                 distances.push(unequal.len());
@@ -213,8 +229,8 @@ impl Journal {
 mod tests {
     use super::*;
 
-    fn put(key: &str, value: &str) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-        vec![(key.into(), Some(value.into()))]
+    fn put(key: &str, value: &str) -> Vec<Write> {
+        vec![Write::Put(key.into(), value.into())]
     }
 
     fn model(rows: &[(&str, &str)]) -> Model {
@@ -231,7 +247,7 @@ mod tests {
         };
         step(0, [put("a1", "1"), put("a2", "1")].concat());
         step(1, put("b1", "1"));
-        step(0, vec![(b"a1".to_vec(), None)]);
+        step(0, vec![Write::DeleteRange(b"a1".to_vec(), b"a2".to_vec())]);
         let all = model(&[("a0", "base"), ("a2", "1"), ("b1", "1")]);
         let find = |found: &Model, floor: [usize; 2]| journal.find(found, &floor, &[2, 1]);
         assert_eq!(find(&all, [0, 0]).unwrap(), [2, 1]);

@@ -1,33 +1,20 @@
 //! What a snapshot held back, and is not needed any more, goes with a compaction on request.
 
-use crate::support::{rows, tiny};
+use crate::support::{idle, of_levels, rows, stat, walk};
 use keyrack_flodb::{Db, Options};
 use keyrack_vfs::MemFs;
-use std::path::Path;
-use std::sync::Arc;
 
 fn open(disk: &MemFs) -> Db {
-    let idle = Options { compaction_threads: 0, memtable_bytes: 4 << 20, ..tiny() };
-    Db::open_in(Arc::new(disk.clone()), Path::new("/store"), idle).unwrap()
+    crate::support::open(disk, Options { memtable_bytes: 4 << 20, ..idle() })
 }
 
 fn key(n: u32) -> Vec<u8> {
     format!("key{n:05}").into_bytes()
 }
 
-fn number(db: &Db, name: &str) -> u64 {
-    db.property(&format!("keyrack.{name}")).unwrap().parse().unwrap()
-}
-
 /// Entries of all tables: versions and removals.
 fn entries(db: &Db) -> u64 {
-    let mut entries = 0.0;
-    db.stats(&mut |name, number| {
-        if name.starts_with("level") && name.ends_with("_entries") {
-            entries += number;
-        }
-    });
-    entries as u64
+    of_levels(db, "entries")
 }
 
 #[test]
@@ -44,16 +31,10 @@ fn replaced_versions_and_removals_go_when_no_snapshot_needs_them() {
     // As long as it is needed, it stays, however often somebody asks.
     db.compact_range(None, None).unwrap();
     assert_eq!(entries(&db), 200);
-    let mut iter = db.iter_at(&snapshot).unwrap();
-    iter.seek_first().unwrap();
-    let mut seen = 0;
-    while let Some((_, value)) = iter.entry() {
-        assert_eq!(value, [0; 300]);
-        seen += 1;
-        iter.next().unwrap();
-    }
-    assert_eq!(seen, 100);
-    drop((iter, snapshot));
+    let seen = walk(db.iter_at(&snapshot).unwrap()).unwrap();
+    assert_eq!(seen.len(), 100);
+    assert!(seen.iter().all(|(_, value)| value == &[0; 300]));
+    drop(snapshot);
 
     // What is asked for, and no more than the tables that it is in.
     db.compact_range(Some(&key(0)), Some(&key(5))).unwrap();
@@ -63,9 +44,9 @@ fn replaced_versions_and_removals_go_when_no_snapshot_needs_them() {
     assert_eq!((entries(&db), rows(&db).len()), (80, 80));
 
     // Nothing is left to be done.
-    let done = number(&db, "compactions");
+    let done = stat(&db, "compactions");
     db.compact_range(None, None).unwrap();
-    assert_eq!(number(&db, "compactions"), done);
+    assert_eq!(stat(&db, "compactions"), done);
     drop(db);
     let db = open(&disk);
     assert_eq!((entries(&db), rows(&db).len()), (80, 80));

@@ -1,19 +1,33 @@
 //! Random operations on a store, beside a model that keeps every version: gets, snapshots, walks
-//! with turns, batches, updates, removed ranges, flushes, compactions and reopenings.
+//! with turns, batches, updates, removed ranges, tables from outside, flushes, compactions,
+//! crashes and reopenings.
 
-use keyrack_flodb::WriteOptions;
-use keyrack_flodb::{Batch, Change, Compression, Db, Durability, Iter, Options, Snapshot};
+use crate::ingest::{Changes, sound};
+use crate::support::{Model, Write, open, rows};
+use keyrack_flodb::{
+    Batch, Change, Compression, Db, Durability, IngestOptions, Iter, Options, Snapshot, Transfer,
+    WriteOptions,
+};
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
-use keyrack_vfs::{Fs, MemFs};
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use keyrack_vfs::{CrashPolicy, MemFs};
 
-const DIR: &str = "/store";
 /// Of a hundred kinds of operations those below this are quick.
 const QUICK: usize = 86;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+/// What a random test draws.
+pub(crate) struct Script {
+    pub(crate) options: fn(&mut Draw) -> Options,
+    pub(crate) key: fn(&mut Draw) -> Vec<u8>,
+    /// The keys from the first on and before the second.
+    pub(crate) range: fn(&mut Draw) -> (Vec<u8>, Vec<u8>),
+    /// How many of a hundred writes remove a range.
+    pub(crate) ranges: usize,
+    /// What takes long is done one time in so many: walks, snapshots, flushes, compactions,
+    /// reopenings.
+    pub(crate) rarely: usize,
+}
+
+const SCRIPT: Script = Script { options: small, key, range, ranges: 5, rarely: 1 };
 
 pub(crate) fn small(draw: &mut Draw) -> Options {
     Options {
@@ -44,7 +58,7 @@ fn key(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// Removes a range of any width, most of them narrow.
+/// A range of any width, most of them narrow.
 fn range(draw: &mut Draw) -> (Vec<u8>, Vec<u8>) {
     let from = draw.below(800);
     match draw.below(8) {
@@ -60,10 +74,6 @@ fn range(draw: &mut Draw) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-fn remove_range(model: &mut Model, (from, to): &(Vec<u8>, Vec<u8>)) {
-    model.retain(|key, _| !(from <= key && key < to));
-}
-
 fn value(draw: &mut Draw, round: usize) -> Vec<u8> {
     let len = [0, 8, 100, 100, 3000][draw.below(5)];
     let mut value = format!("{round}").into_bytes();
@@ -71,177 +81,188 @@ fn value(draw: &mut Draw, round: usize) -> Vec<u8> {
     value
 }
 
-fn entry(iter: &Iter) -> Option<(Vec<u8>, Vec<u8>)> {
-    iter.entry().map(|(key, value)| (key.to_vec(), value.to_vec()))
-}
-
 fn own<'a>(row: Option<(&'a Vec<u8>, &'a Vec<u8>)>) -> Option<(Vec<u8>, Vec<u8>)> {
     row.map(|(key, value)| (key.clone(), value.clone()))
 }
 
-/// A random walk of `iter` beside the model.
-fn compare_walk(iter: &mut Iter, model: &Model, draw: &mut Draw) {
-    let mut place = None;
-    for _ in 0..40 {
-        match (draw.below(8), place.clone()) {
-            (0, _) => {
-                iter.seek_first().unwrap();
-                place = own(model.first_key_value());
-            }
-            (1, _) => {
-                iter.seek_last().unwrap();
-                place = own(model.last_key_value());
-            }
-            (2, _) => {
-                let target = key(draw);
-                iter.seek(&target).unwrap();
-                place = own(model.range(target..).next());
-            }
-            (3, _) => {
-                let target = key(draw);
-                iter.seek_back(&target).unwrap();
-                place = own(model.range(..=target).next_back());
-            }
-            (4 | 5, Some((at, _))) => {
-                iter.next().unwrap();
-                let behind = (std::ops::Bound::Excluded(at), std::ops::Bound::Unbounded);
-                place = own(model.range(behind).next());
-            }
-            (_, Some((at, _))) => {
-                iter.prev().unwrap();
-                place = own(model.range(..at).next_back());
-            }
-            (_, None) => {}
-        }
-        assert_eq!(entry(iter), place);
-    }
-}
-
-fn compare_all(db: &Db, model: &Model) {
-    let mut iter = db.iter().unwrap();
-    iter.seek_first().unwrap();
-    let mut rows = Vec::new();
-    while let Some(row) = entry(&iter) {
-        rows.push(row);
-        iter.next().unwrap();
-    }
-    assert_eq!(rows, model.clone().into_iter().collect::<Vec<_>>());
-}
-
-/// How often what takes long is done: walks, snapshots, flushes, compactions, reopenings.
-#[derive(Clone, Copy)]
-enum Pace {
-    Often,
-    /// One time in so many.
-    Rarely(usize),
-}
-
 /// A store and what it should hold.
-struct Pair {
-    fs: Arc<dyn Fs>,
+pub(crate) struct Pair<'a> {
+    script: &'a Script,
+    fs: MemFs,
     /// There between any two steps.
     db: Option<Db>,
-    model: Model,
-    snapshots: Vec<(Snapshot, Model)>,
+    pub(crate) model: Model,
+    pub(crate) snapshots: Vec<(Snapshot, Model)>,
 }
 
-impl Pair {
-    fn new(draw: &mut Draw) -> Pair {
-        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-        let db = Db::open_in(Arc::clone(&fs), Path::new(DIR), small(draw)).unwrap();
-        Pair { fs, db: Some(db), model: Model::new(), snapshots: Vec::new() }
+impl Pair<'_> {
+    pub(crate) fn new<'a>(script: &'a Script, draw: &mut Draw) -> Pair<'a> {
+        let fs = MemFs::new();
+        let db = Some(open(&fs, (script.options)(draw)));
+        Pair { script, fs, db, model: Model::new(), snapshots: Vec::new() }
     }
 
-    fn step(&mut self, draw: &mut Draw, round: usize, pace: Pace) {
-        let Pair { fs, db: held, model, snapshots } = self;
-        let db = held.as_ref().unwrap();
+    pub(crate) fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    /// Closes the store, and returns its disk.
+    pub(crate) fn close(mut self) -> MemFs {
+        self.snapshots.clear();
+        self.db.take().unwrap().close().unwrap();
+        self.fs
+    }
+
+    fn write(&self, draw: &mut Draw, round: usize) -> Write {
+        let kind = draw.below(100);
+        if kind < self.script.ranges {
+            let (from, to) = (self.script.range)(draw);
+            Write::DeleteRange(from, to)
+        } else if kind < self.script.ranges + 22 {
+            Write::Delete((self.script.key)(draw))
+        } else {
+            Write::Put((self.script.key)(draw), value(draw, round))
+        }
+    }
+
+    pub(crate) fn step(&mut self, draw: &mut Draw, round: usize) {
         let mut what = draw.below(100);
-        if let Pace::Rarely(times) = pace
-            && what >= QUICK
-            && draw.below(times) > 0
-        {
+        if what >= QUICK && draw.below(self.script.rarely) > 0 {
             what %= QUICK;
         }
+        let key = (self.script.key)(draw);
         match what {
-            0..40 => {
-                let (key, value) = (key(draw), value(draw, round));
-                db.put(&key, &value).unwrap();
-                model.insert(key, value);
-            }
-            40..52 => {
-                let key = key(draw);
-                db.delete(&key).unwrap();
-                model.remove(&key);
-            }
-            52..55 => {
-                let range = range(draw);
-                db.delete_range(&range.0, &range.1).unwrap();
-                remove_range(model, &range);
+            0..55 => {
+                let write = self.write(draw, round);
+                match &write {
+                    Write::Put(key, value) => self.db().put(key, value).unwrap(),
+                    Write::Delete(key) => self.db().delete(key).unwrap(),
+                    Write::DeleteRange(from, to) => self.db().delete_range(from, to).unwrap(),
+                }
+                write.apply(&mut self.model);
             }
             55..62 => {
                 let mut batch = Batch::new();
                 for _ in 0..draw.below(30) {
-                    let (key, value) = (key(draw), value(draw, round));
-                    match draw.below(30) {
-                        0..10 => {
-                            batch.delete(&key);
-                            model.remove(&key);
-                        }
-                        10 => {
-                            let range = range(draw);
-                            batch.delete_range(&range.0, &range.1);
-                            remove_range(model, &range);
-                        }
-                        _ => {
-                            batch.put(&key, &value);
-                            model.insert(key, value);
-                        }
-                    }
+                    let write = self.write(draw, round);
+                    write.add_to(&mut batch);
+                    write.apply(&mut self.model);
                 }
-                db.write(&batch, WriteOptions::default()).unwrap();
+                self.db().write(&batch, WriteOptions::default()).unwrap();
             }
             62..66 => {
-                let (key, suffix) = (key(draw), round.to_string());
-                db.update(&key, WriteOptions::default(), |old| {
-                    assert_eq!(old, model.get(&key).map(Vec::as_slice));
+                let suffix = round.to_string();
+                let update = |old: Option<&[u8]>| {
+                    assert_eq!(old, self.model.get(&key).map(Vec::as_slice));
                     Change::Put([old.unwrap_or(b""), suffix.as_bytes()].concat())
-                })
-                .unwrap();
-                model.entry(key).or_default().extend_from_slice(suffix.as_bytes());
+                };
+                self.db().update(&key, WriteOptions::default(), update).unwrap();
+                self.model.entry(key).or_default().extend_from_slice(suffix.as_bytes());
             }
             66..QUICK => {
-                let key = key(draw);
-                assert_eq!(db.get(&key).unwrap(), model.get(&key).cloned(), "{key:?}");
+                assert_eq!(self.db().get(&key).unwrap().as_ref(), self.model.get(&key), "{key:?}");
             }
-            QUICK..90 => compare_walk(&mut db.iter().unwrap(), model, draw),
-            90..93 if snapshots.len() < 4 => snapshots.push((db.snapshot(), model.clone())),
-            90..96 if !snapshots.is_empty() => {
-                let (snapshot, then) = &snapshots[draw.below(snapshots.len())];
-                let key = key(draw);
-                let found = db.get_at(snapshot, &key, <[u8]>::to_vec).unwrap();
-                assert_eq!(found, then.get(&key).cloned(), "{key:?}");
-                compare_walk(&mut db.iter_at(snapshot).unwrap(), then, draw);
+            QUICK..90 => self.compare_walk(self.db().iter().unwrap(), &self.model, draw),
+            90..93 if self.snapshots.len() < 4 => {
+                self.snapshots.push((self.db().snapshot(), self.model.clone()));
+            }
+            90..96 if !self.snapshots.is_empty() => {
+                let at = draw.below(self.snapshots.len());
+                let (snapshot, then) = &self.snapshots[at];
+                let found = self.db().get_at(snapshot, &key, <[u8]>::to_vec).unwrap();
+                assert_eq!(found.as_ref(), then.get(&key), "{key:?}");
+                self.compare_walk(self.db().iter_at(snapshot).unwrap(), then, draw);
                 if draw.below(3) == 0 {
-                    let at = draw.below(snapshots.len());
-                    snapshots.swap_remove(at);
+                    self.snapshots.swap_remove(at);
                 }
             }
-            96 => db.flush().unwrap(),
-            97 => db.compact_range(None, None).unwrap(),
+            96 => self.db().flush().unwrap(),
+            97 => self.db().compact_range(None, None).unwrap(),
+            98 if draw.below(2) == 0 => self.ingest(draw, round),
             98 => {
-                let (low, high) = (key(draw), key(draw));
-                db.compact_range(Some(&low), Some(&high)).unwrap();
+                let high = (self.script.key)(draw);
+                self.db().compact_range(Some(&key), Some(&high)).unwrap();
             }
-            99 if draw.below(4) == 0 => {
-                snapshots.clear();
-                held.take().unwrap().close().unwrap();
-                let db = Db::open_in(Arc::clone(fs), Path::new(DIR), small(draw)).unwrap();
-                compare_all(&db, model);
-                *held = Some(db);
-            }
+            99 if draw.below(4) == 0 => self.reopen(draw),
             _ => {}
         }
     }
+
+    /// Takes in one to three tables from outside.
+    pub(crate) fn ingest(&mut self, draw: &mut Draw, round: usize) {
+        let mut changes = Changes::new();
+        for _ in 0..=draw.below(40) {
+            let value = value(draw, round);
+            changes.insert((self.script.key)(draw), (draw.below(5) > 0).then_some(value));
+        }
+        crate::ingest::apply(&mut self.model, &changes);
+        let of_table = changes.len().div_ceil(1 + draw.below(3));
+        let changes: Vec<_> = changes.into_iter().collect();
+        let paths = changes.chunks(of_table).enumerate().map(|(part, changes)| {
+            let changes = changes.iter().cloned().collect();
+            crate::ingest::write(&self.fs, &format!("{round}-{part}"), &changes)
+        });
+        let paths: Vec<_> = paths.collect();
+        let transfer = [Transfer::Copy, Transfer::Link, Transfer::Move][draw.below(3)];
+        self.db().ingest(&paths, IngestOptions { transfer }).unwrap();
+    }
+
+    /// Closes the store, or ends its process, and opens it with other options.
+    fn reopen(&mut self, draw: &mut Draw) {
+        self.snapshots.clear();
+        let db = self.db.take().unwrap();
+        if db.options().durability != Durability::None && draw.below(2) == 0 {
+            // What the page cache has is all there.
+            let after = self.fs.crash_image(draw.next(), CrashPolicy::KeepAll);
+            drop(db);
+            self.fs = after;
+        } else {
+            db.close().unwrap();
+            sound(&self.fs);
+        }
+        self.db = Some(open(&self.fs, (self.script.options)(draw)));
+        assert_eq!(rows(self.db()), self.model);
+    }
+
+    /// A random walk of `iter` beside the model.
+    fn compare_walk(&self, mut iter: Iter, model: &Model, draw: &mut Draw) {
+        let mut place = None;
+        for _ in 0..40 {
+            let target = (self.script.key)(draw);
+            place = match (draw.below(8), place) {
+                (0, _) => {
+                    iter.seek_first().unwrap();
+                    own(model.first_key_value())
+                }
+                (1, _) => {
+                    iter.seek_last().unwrap();
+                    own(model.last_key_value())
+                }
+                (2, _) => {
+                    iter.seek(&target).unwrap();
+                    own(model.range(target..).next())
+                }
+                (3, _) => {
+                    iter.seek_back(&target).unwrap();
+                    own(model.range(..=target).next_back())
+                }
+                (4 | 5, Some((at, _))) => {
+                    iter.next().unwrap();
+                    own(model.range(at..).nth(1))
+                }
+                (_, Some((at, _))) => {
+                    iter.prev().unwrap();
+                    own(model.range(..at).next_back())
+                }
+                (_, None) => None,
+            };
+            assert_eq!(own_entry(&iter), place);
+        }
+    }
+}
+
+fn own_entry(iter: &Iter) -> Option<(Vec<u8>, Vec<u8>)> {
+    iter.entry().map(|(key, value)| (key.to_vec(), value.to_vec()))
 }
 
 #[test]
@@ -249,11 +270,11 @@ fn every_answer_is_the_models() {
     for seed in seeds() {
         let _seed = Announced(seed);
         let mut draw = Draw::new(seed);
-        let mut pair = Pair::new(&mut draw);
+        let mut pair = Pair::new(&SCRIPT, &mut draw);
         for round in 0..2500 * factor() {
-            pair.step(&mut draw, round, Pace::Often);
+            pair.step(&mut draw, round);
         }
-        compare_all(pair.db.as_ref().unwrap(), &pair.model);
+        assert_eq!(rows(pair.db()), pair.model);
     }
 }
 
@@ -266,10 +287,11 @@ fn a_million_answers_over_64_seeds_are_the_models() {
     for seed in (first..).take(if is_brief() { 2 } else { SEEDS as usize }) {
         let _seed = Announced(seed);
         let mut draw = Draw::new(seed);
-        let mut pair = Pair::new(&mut draw);
+        let script = Script { rarely: 100, ..SCRIPT };
+        let mut pair = Pair::new(&script, &mut draw);
         for round in 0..rounds {
-            pair.step(&mut draw, round, Pace::Rarely(100));
+            pair.step(&mut draw, round);
         }
-        compare_all(pair.db.as_ref().unwrap(), &pair.model);
+        assert_eq!(rows(pair.db()), pair.model);
     }
 }

@@ -7,7 +7,7 @@
 //!   a moment    ^--------------^
 //! ```
 
-use crate::support::{rows, tiny};
+use crate::support::{DIR, rows, tiny};
 use keyrack_flodb::{Db, IngestOptions, SstWriter, Transfer};
 use keyrack_testkit::random::factor;
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
@@ -16,8 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
-
-const DIR: &str = "/store";
 
 /// Every so many operations, one is an ingestion.
 const PERIOD: u64 = 5;

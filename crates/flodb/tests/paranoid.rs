@@ -1,6 +1,7 @@
 //! With and without paranoid checks: when damage is found, and that it never becomes an answer.
 
-use crate::disk::{DIR, Model, copy, flip, open, options, replace, rows, sample, tables, try_open};
+use crate::disk::{copy, flip, open, options, replace, sample, tables};
+use crate::support::{DIR, Model, rows, try_open};
 use keyrack_flodb::{Error, Options, verify};
 use keyrack_vfs::{Fs, MemFs};
 use std::path::Path;

@@ -12,31 +12,26 @@
 //!   life       on that disk, with images of its own: now all that was found must stay
 //! ```
 
-use crate::journal::{Journal, Model};
-use keyrack_flodb::{Batch, Compression, Db, Durability, Options, WriteOptions};
+use crate::journal::Journal;
+use crate::support::{Model, Write, open, tiny, try_open};
+use keyrack_flodb::{Compression, Db, Durability, Options, WriteOptions};
 use keyrack_testkit::camera::{self, Camera, Shot};
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
-use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Lie, MemFs, Operation};
+use keyrack_vfs::{CrashPolicy, Fault, FaultPlan, Lie, MemFs, Operation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
-
-const DIR: &str = "/store";
 
 fn options(draw: &mut Draw, durability: Durability) -> Options {
     Options {
         durability,
-        memtable_bytes: 64 << 10,
         unordered_max: [4, 1000][draw.below(2)],
         segment_bytes: [16 << 10, 32 << 10, 64 << 10][draw.below(3)],
         block_bytes: [200, 4096][draw.below(2)],
         compression: vec![[Compression::None, Compression::Lz4][draw.below(2)]],
-        cache_bytes: 0,
-        table_bytes: 16 << 10,
         level0_tables: [2, 4][draw.below(2)],
         level_base_bytes: 32 << 10,
         compaction_threads: draw.below(2),
-        ..Options::default()
+        ..tiny()
     }
 }
 
@@ -51,13 +46,10 @@ fn durability(draw: &mut Draw) -> Durability {
 
 /// Everything in the store, by a walk; some of it, and of what is not there, by gets.
 fn rows(db: &Db, draw: &mut Draw, what: &dyn Fn() -> String) -> Model {
-    let mut iter = db.iter().unwrap();
-    iter.seek_first().unwrap();
-    let mut rows = Model::new();
-    while let Some((key, value)) = iter.entry() {
-        assert!(rows.insert(key.to_vec(), value.to_vec()).is_none(), "{}: twice", what());
-        iter.next().unwrap();
-    }
+    let shown = crate::support::walk(db.iter().unwrap()).unwrap();
+    let count = shown.len();
+    let rows: Model = shown.into_iter().collect();
+    assert_eq!(rows.len(), count, "{}: twice", what());
     for _ in 0..8 {
         let key = key(["", "a", "b", "c"][draw.below(4)], draw);
         assert_eq!(db.get(&key).unwrap().as_ref(), rows.get(&key), "{}: {key:?}", what());
@@ -73,29 +65,25 @@ fn key(prefix: &str, draw: &mut Draw) -> Vec<u8> {
 fn step(db: &Db, journal: &Journal, writer: (usize, &str), draw: &mut Draw, number: usize) {
     let (index, prefix) = writer;
     let count = if draw.below(3) == 0 { 1 + draw.below(6) } else { 1 };
-    let writes = (0..count).map(|_| {
+    let write = |_| {
         let len = [0, 10, 100, 100, 700, 2500][draw.below(6)];
         let mut value = format!("{index}:{number}:").into_bytes();
         value.resize(len.max(value.len()), b'v');
-        (key(prefix, draw), (draw.below(4) > 0).then_some(value))
-    });
-    let writes = writes.collect();
+        let (key, other) = (key(prefix, draw), key(prefix, draw));
+        match draw.below(32) {
+            0 if key < other => Write::DeleteRange(key, other),
+            0..8 => Write::Delete(key),
+            _ => Write::Put(key, value),
+        }
+    };
+    let writes = (0..count).map(write).collect();
     let options = WriteOptions { sync: draw.below(8) == 0 };
     let before = journal.returned();
     let step = journal.begin(index, writes);
     match &step.writes[..] {
-        [(key, Some(value))] => db.put_with(key, value, options).unwrap(),
-        [(key, None)] => db.delete_with(key, options).unwrap(),
-        writes => {
-            let mut batch = Batch::new();
-            for (key, value) in writes {
-                match value {
-                    Some(value) => batch.put(key, value),
-                    None => batch.delete(key),
-                }
-            }
-            db.write(&batch, options).unwrap();
-        }
+        [Write::Put(key, value)] => db.put_with(key, value, options).unwrap(),
+        [Write::Delete(key)] => db.delete_with(key, options).unwrap(),
+        _ => db.write(&step.batch(), options).unwrap(),
     }
     journal.returned_from(index);
     if options.sync || db.options().durability == Durability::Sync {
@@ -124,10 +112,6 @@ impl camera::Journal for Life {
     }
 }
 
-fn open(fs: Arc<FaultFs>, options: Options) -> Db {
-    Db::open_in(fs, Path::new(DIR), options).unwrap()
-}
-
 /// Opens each image and compares it with the journal; lets some of them live on, up to `depth`
 /// times. Returns how many disks were looked at.
 fn examine(shots: Vec<Shot>, journal: &Journal, draw: &mut Draw, depth: usize) -> usize {
@@ -140,8 +124,7 @@ fn examine(shots: Vec<Shot>, journal: &Journal, draw: &mut Draw, depth: usize) -
             if lives_on { image.crash_image(0, CrashPolicy::KeepAll) } else { image.clone() };
         let durability = durability(draw);
         let options = options(draw, durability);
-        let db = Db::open_in(Arc::new(disk), Path::new(DIR), options)
-            .unwrap_or_else(|error| panic!("{}: {error}", what()));
+        let db = try_open(&disk, options).unwrap_or_else(|error| panic!("{}: {error}", what()));
         let found = rows(&db, draw, &what);
         drop(db);
         if let Err(wrong) = journal.find(&found, &at_least, &at_most) {
@@ -161,7 +144,7 @@ fn live_on(image: &MemFs, found: Model, draw: &mut Draw, depth: usize) -> usize 
     let camera = Camera::new(image, life, draw.next(), 6);
     let durability = durability(draw);
     let options = options(draw, durability);
-    let db = open(camera.fs(), options);
+    let db = open(&*camera.fs(), options);
     let what = || format!("recovery, depth {depth}");
     assert!(rows(&db, draw, &what) == found, "{}: the second time otherwise", what());
     for number in 0..draw.below(12) {
@@ -200,7 +183,7 @@ fn history(seed: u64, prefixes: &[&str], lie: Option<&FaultPlan>) -> usize {
         if let Some(plan) = lie {
             fs.arm(plan.clone());
         }
-        let db = open(fs, options(&mut draw, durability));
+        let db = open(&*fs, options(&mut draw, durability));
         let found = rows(&db, &mut draw, &what);
         journal
             .find(&found, &before, &before)
@@ -224,8 +207,7 @@ fn history(seed: u64, prefixes: &[&str], lie: Option<&FaultPlan>) -> usize {
         let least = |(synced, before): (usize, usize)| synced.max(before);
         let least: Vec<_> = journal.synced().into_iter().zip(before).map(least).collect();
         let copy = disk.crash_image(0, CrashPolicy::KeepAll);
-        let options = options(&mut draw, Durability::Os);
-        let db = Db::open_in(Arc::new(copy), Path::new(DIR), options).unwrap();
+        let db = open(&copy, options(&mut draw, Durability::Os));
         let found = rows(&db, &mut draw, &what);
         drop(db);
         let there = journal.find(&found, if has_log { &all } else { &least }, &all);

@@ -1,19 +1,18 @@
 //! What is promised of a write when it returns, whatever the store is opened with.
 
 use crate::faults::bounded;
+use crate::support::{open, stat, try_open};
 use keyrack_flodb::{Batch, Db, Durability, Options, WriteOptions};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::path::Path;
 use std::sync::Arc;
-
-const DIR: &str = "/store";
 
 /// It returned at once, and nothing was on the disk.
 #[test]
 fn a_synced_write_to_a_store_without_a_log_survives_a_power_loss() {
     let disk = MemFs::new();
     let options = || Options { durability: Durability::None, ..Options::default() };
-    let open = |disk: &MemFs| Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options());
+    let open = |disk: &MemFs| try_open(disk, options());
     let sync = WriteOptions { sync: true };
     let db = open(&disk).unwrap();
     db.put(b"before", b"value").unwrap();
@@ -61,19 +60,13 @@ fn writers_do_not_wait_for_compactions_that_nobody_does() {
     let options = Options { compaction_threads: 0, ..Options::default() };
     let tables = options.level0_stop + 5;
     bounded("writes without compaction threads", move || {
-        let db = Db::open_in(Arc::new(disk), Path::new(DIR), options).unwrap();
+        let db = open(&disk, options);
         for n in 0..tables {
             db.put(&n.to_be_bytes(), b"value").unwrap();
             db.flush().unwrap();
         }
         db.put(b"one", b"more").unwrap();
-        let mut level0 = 0.0;
-        db.stats(&mut |name, value| {
-            if name == "level0_tables" {
-                level0 = value;
-            }
-        });
-        assert_eq!(level0, tables as f64);
+        assert_eq!(stat(&db, "level0_tables"), tables as u64);
         db.compact_range(None, None).unwrap();
         assert_eq!(db.get(&0_usize.to_be_bytes()).unwrap().unwrap(), b"value");
     });

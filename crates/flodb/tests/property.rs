@@ -1,14 +1,13 @@
 //! What a store says of itself by name.
 
-use crate::support::{rows, tiny};
+use crate::support::{idle, rows, tiny};
 use keyrack_flodb::{Db, Error, Options};
 use keyrack_vfs::MemFs;
 use std::path::Path;
 use std::sync::Arc;
 
 fn open(disk: &MemFs) -> Db {
-    let idle = Options { compaction_threads: 0, memtable_bytes: 4 << 20, ..tiny() };
-    Db::open_in(Arc::new(disk.clone()), Path::new("/store"), idle).unwrap()
+    crate::support::open(disk, Options { memtable_bytes: 4 << 20, ..idle() })
 }
 
 fn tables(db: &Db) -> Vec<u64> {
@@ -87,7 +86,7 @@ fn compactions_are_told_of_by_level() {
 #[test]
 fn memory_is_counted() {
     let cached = Options { cache_bytes: 4 << 20, memtable_bytes: 1 << 20, ..tiny() };
-    let db = Db::open_in(Arc::new(MemFs::new()), Path::new("/store"), cached).unwrap();
+    let db = crate::support::open(&MemFs::new(), cached);
     let empty = number(&db, "leveldb.approximate-memory-usage");
     (0..100_u8).for_each(|n| db.put(&[n], &[n; 1000]).unwrap());
     let filled = number(&db, "leveldb.approximate-memory-usage");

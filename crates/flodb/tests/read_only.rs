@@ -1,19 +1,13 @@
 //! Opening for reading only: the directory stays as it is, writes are refused, and a writer beside
 //! does not matter.
 
-use crate::hook::HookFs;
-use crate::support::{files, newest_round, round, rows, tiny};
+use crate::support::{DIR, Hook, idle, is_table, newest_round, open, round, rows, stat, tiny};
 use keyrack_flodb::{Batch, Change, Db, Durability, Error, Item, Options, WriteOptions, dump};
+use keyrack_testkit::damage::directory;
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-const DIR: &str = "/store";
-
-fn open(disk: &MemFs, options: Options) -> Db {
-    Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options).unwrap()
-}
 
 fn read_only(fs: impl Fs + 'static) -> Result<Db, Error> {
     Db::open_read_only_in(Arc::new(fs), Path::new(DIR), tiny())
@@ -50,7 +44,7 @@ fn it_sees_everything_and_changes_nothing() {
                 disk
             }
         };
-        let before = files(&image, Path::new(DIR));
+        let before = directory(&image, Path::new(DIR));
         let counted = FaultFs::new(Arc::new(image.clone()));
         let db = read_only(counted.clone()).unwrap();
         assert_eq!(rows(&db), expected);
@@ -62,7 +56,7 @@ fn it_sees_everything_and_changes_nothing() {
         for operation in CHANGES {
             assert_eq!(counted.operations_of(operation), 0, "{operation}");
         }
-        assert_eq!(files(&image, Path::new(DIR)), before);
+        assert_eq!(directory(&image, Path::new(DIR)), before);
         // And it is still a store.
         assert_eq!(rows(&open(&image, tiny())), expected);
     }
@@ -71,9 +65,9 @@ fn it_sees_everything_and_changes_nothing() {
 /// The largest sequence number in the files of a store, as dumps of them show it.
 fn last_sequence(disk: &MemFs) -> u64 {
     let mut last = 0;
-    for path in files(disk, Path::new(DIR)).into_keys() {
-        if path.ends_with(".table") || path.ends_with(".wal") {
-            dump(disk, Path::new(&path), &mut |item| {
+    for path in directory(disk, Path::new(DIR)).into_keys() {
+        if is_table(&path) || path.extension().is_some_and(|it| it == "wal") {
+            dump(disk, &path, &mut |item| {
                 if let Item::Write { sequence, .. } = item {
                     last = last.max(sequence);
                 }
@@ -96,9 +90,9 @@ fn the_last_sequence_is_that_of_the_last_write() {
             db.flush().unwrap();
         }
         let seen = read_only(disk.clone()).unwrap();
-        let told: u64 = seen.property("keyrack.last-sequence").unwrap().parse().unwrap();
+        let told = stat(&seen, "last-sequence");
         assert_eq!(told, last_sequence(&disk), "round {n}");
-        let visible: u64 = db.property("keyrack.last-sequence").unwrap().parse().unwrap();
+        let visible = stat(&db, "last-sequence");
         assert!(told <= visible && visible < told + 1000, "round {n}: {told} of {visible}");
     }
 }
@@ -149,12 +143,12 @@ fn damage_is_found_as_always() {
     (1..2000).for_each(|n| db.write(&round(n), WriteOptions::default()).unwrap());
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
-    let mut tables = files(&disk, Path::new(DIR));
-    tables.retain(|name, _| name.ends_with(".table"));
-    tables.keys().for_each(|name| disk.remove_file(Path::new(name)).unwrap());
+    let mut tables = directory(&disk, Path::new(DIR));
+    tables.retain(|path, _| is_table(path));
+    tables.keys().for_each(|path| disk.remove_file(path).unwrap());
     assert!(matches!(read_only(disk.clone()), Err(Error::Io(_))));
-    for (name, content) in &tables {
-        disk.write_atomic(Path::new(name), &content[..content.len() - 1]).unwrap();
+    for (path, content) in &tables {
+        disk.write_atomic(path, &content[..content.len() - 1]).unwrap();
     }
     assert!(matches!(read_only(disk), Err(Error::Corruption { .. })));
 }
@@ -165,7 +159,7 @@ fn a_writer_may_change_everything_at_any_point_of_the_opening() {
     let (mut at, mut as_before) = (0, 0);
     loop {
         let disk = MemFs::new();
-        let db = open(&disk, Options { compaction_threads: 0, ..tiny() });
+        let db = open(&disk, idle());
         (1..700).for_each(|n| db.write(&round(n), WriteOptions::default()).unwrap());
         db.flush().unwrap();
         (700..1000).for_each(|n| db.write(&round(n), WriteOptions::default()).unwrap());
@@ -178,9 +172,8 @@ fn a_writer_may_change_everything_at_any_point_of_the_opening() {
                 }
             }
         };
-        let hooked = HookFs::new(&disk, at, hook);
-        let fs: Arc<dyn Fs> = Arc::clone(&hooked) as Arc<dyn Fs>;
-        let seen = Db::open_read_only_in(fs, Path::new(DIR), tiny()).unwrap();
+        let hooked = Hook::new(&disk, at, hook);
+        let seen = read_only(hooked.fs.clone()).unwrap();
         if !hooked.has_run() {
             break;
         }
@@ -221,8 +214,8 @@ fn a_segment_that_is_used_again_while_it_is_read_is_noticed() {
                 write(&writer, generation);
             }
         };
-        let hooked = HookFs::new(&disk, at, hook);
-        let fs: Arc<dyn Fs> = Arc::clone(&hooked) as Arc<dyn Fs>;
+        let hooked = Hook::new(&disk, at, hook);
+        let fs = Arc::new(hooked.fs.clone());
         let seen = Db::open_read_only_in(fs, Path::new(DIR), large()).unwrap();
         if !hooked.has_run() {
             break;

@@ -1,48 +1,18 @@
 //! Closing, dying and opening again.
 
-use keyrack_flodb::{Comparator, Compare, Db, Durability, Error, Options};
+use crate::disk::{replace, tables};
+use crate::support::{DIR, backwards, try_open as open, walk};
+use keyrack_flodb::{Db, Durability, Error, Options};
 use keyrack_testkit::random::Draw;
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
-use std::cmp::Ordering;
 use std::path::Path;
-use std::sync::Arc;
-
-const DIR: &str = "/store";
 
 fn options() -> Options {
     Options { memtable_bytes: 64 << 10, segment_bytes: 256 << 10, ..Options::default() }
 }
 
-fn open(fs: &MemFs, options: Options) -> Result<Db, Error> {
-    let fs: Arc<dyn Fs> = Arc::new(fs.clone());
-    Db::open_in(fs, Path::new(DIR), options)
-}
-
 fn number(n: u32) -> [u8; 4] {
     n.to_be_bytes()
-}
-
-/// The end of the process loses nothing that was acknowledged, whatever had been flushed by then.
-#[test]
-fn a_process_that_dies_has_lost_nothing() {
-    for count in [1, 10, 500, 5000] {
-        let disk = MemFs::new();
-        let db = open(&disk, options()).unwrap();
-        for n in 0..count {
-            db.put(&number(n), &[7; 100]).unwrap();
-            if n % 3 == 0 {
-                db.delete(&number(n / 2)).unwrap();
-            }
-        }
-        // The disk with everything that the page cache holds.
-        let after = disk.crash_image(1, CrashPolicy::KeepAll);
-        let again = open(&after, options()).unwrap();
-        for n in 0..count {
-            assert_eq!(again.get(&number(n)).unwrap(), db.get(&number(n)).unwrap(), "{n}");
-        }
-        again.put(b"more", b"of it").unwrap();
-        assert!(again.get(b"more").unwrap().is_some());
-    }
 }
 
 /// FloDB's own fault: a removal that was flushed came back as a value, and its twin.
@@ -119,17 +89,7 @@ fn options_that_do_not_fit_are_refused() {
     let fresh = Options { error_if_exists: true, ..options() };
     assert!(matches!(open(&disk, fresh), Err(Error::Usage(_))));
 
-    struct Backwards;
-    impl Compare for Backwards {
-        fn name(&self) -> &str {
-            "test.backwards"
-        }
-
-        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-            b.cmp(a)
-        }
-    }
-    let backwards = || Options { comparator: Comparator::Custom(Arc::new(Backwards)), ..options() };
+    let backwards = || Options { comparator: backwards(), ..options() };
     let error = open(&disk, backwards()).unwrap_err().to_string();
     assert!(error.contains("test.backwards") && error.contains("keyrack.bytewise"), "{error}");
 
@@ -137,13 +97,8 @@ fn options_that_do_not_fit_are_refused() {
     let db = open(&other, backwards()).unwrap();
     (0..2000).for_each(|n| db.put(&number(n), &number(n)).unwrap());
     db.compact_range(None, None).unwrap();
-    let mut iter = db.iter().unwrap();
-    iter.seek_first().unwrap();
-    for n in (0..2000).rev() {
-        assert_eq!(iter.entry().unwrap().0, number(n));
-        iter.next().unwrap();
-    }
-    assert!(!iter.is_valid());
+    let keys = walk(db.iter().unwrap()).unwrap().into_iter().map(|(key, _)| key);
+    assert!(keys.eq((0..2000).rev().map(|n| number(n).to_vec())));
 }
 
 #[test]
@@ -165,10 +120,7 @@ fn a_destroyed_store_is_gone() {
 fn a_store_in_the_place_of_another_keeps_its_tables() {
     let disk = MemFs::new();
     let dir = Path::new(DIR);
-    let tables = || {
-        let names = disk.list(dir).unwrap().into_iter().map(|entry| entry.name);
-        names.filter(|name| name.to_string_lossy().ends_with(".table")).count()
-    };
+    let tables = || tables(&disk).len();
     let filled = || {
         let db = open(&disk, Options { compaction_threads: 0, ..options() }).unwrap();
         for round in 0..3 {
@@ -279,20 +231,17 @@ fn tables_that_were_swapped_are_found() {
         db.flush().unwrap();
     }
     db.close().unwrap();
-    let names = disk.list(Path::new(DIR)).unwrap().into_iter();
-    let names: Vec<_> = names.map(|entry| Path::new(DIR).join(entry.name)).collect();
-    let names: Vec<_> = names.iter().filter(|name| name.extension().is_some()).collect();
+    let names = crate::disk::tables(&disk);
     assert_eq!(names.len(), tables.len());
     for one in 0..names.len() {
         for other in 0..one {
             let swapped = disk.crash_image(1, CrashPolicy::KeepAll);
-            let aside = Path::new("/aside");
-            swapped.rename(names[one], aside).unwrap();
-            swapped.rename(names[other], names[one]).unwrap();
-            swapped.rename(aside, names[other]).unwrap();
+            for (from, to) in [(one, other), (other, one)] {
+                replace(&swapped, &names[to], &disk.read(&names[from]).unwrap());
+            }
             match open(&swapped, options()) {
                 Err(Error::Corruption { path, what, .. }) => {
-                    assert!(path == *names[one] || path == *names[other], "{path:?}");
+                    assert!(path == names[one] || path == names[other], "{path:?}");
                     assert!(what.contains("not the table that the manifest tells of"), "{what}");
                 }
                 opened => panic!("{one} and {other}: {opened:?}"),

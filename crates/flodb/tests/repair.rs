@@ -1,15 +1,14 @@
 //! What a repair makes of damaged stores: everything that is left, and nothing that was not.
 
 use crate::disk::{
-    CHANGES, DIR, Model, copy, files, flip, open, options, replace, rows, sample, scribble,
-    segments, tables,
+    CHANGES, copy, files, flip, open, options, replace, sample, scribble, segments, tables,
 };
+use crate::support::{DIR, Model, backwards, rows, try_open};
 use keyrack_flodb::{
-    Comparator, Compare, Db, Error, IngestOptions, Options, RepairReport, SstWriter, repair, verify,
+    Db, Error, IngestOptions, Options, RepairReport, Snapshot, SstWriter, repair, verify,
 };
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,16 +112,25 @@ fn a_store_without_its_manifest_is_whole_again() {
     }
 }
 
-/// Removed ranges lie apart from the entries of a table, and of a log's record.
-#[test]
-fn a_range_that_was_removed_stays_removed() {
+fn key(n: u32) -> Vec<u8> {
+    format!("key{n:03}").into_bytes()
+}
+
+/// Three hundred keys in the last level, of which fifty are removed later. The snapshot keeps both.
+fn with_a_removed_range() -> (MemFs, Db, Snapshot) {
     let disk = MemFs::new();
     let db = open(&disk);
-    let key = |n: u32| format!("key{n:03}").into_bytes();
     (0..300).for_each(|n| db.put(&key(n), b"first").unwrap());
     db.compact_range(None, None).unwrap();
     let held = db.snapshot();
     db.delete_range(&key(50), &key(100)).unwrap();
+    (disk, db, held)
+}
+
+/// Removed ranges lie apart from the entries of a table, and of a log's record.
+#[test]
+fn a_range_that_was_removed_stays_removed() {
+    let (disk, db, held) = with_a_removed_range();
     db.put(&key(60), b"again").unwrap();
     db.flush().unwrap();
     db.delete_range(&key(200), &key(250)).unwrap();
@@ -150,13 +158,7 @@ fn a_range_that_was_removed_stays_removed() {
 /// The repaired manifest said that a renamed table has no removed ranges, and was refused.
 #[test]
 fn a_renamed_table_keeps_its_count_of_removed_ranges() {
-    let disk = MemFs::new();
-    let db = open(&disk);
-    let key = |n: u32| format!("key{n:03}").into_bytes();
-    (0..300).for_each(|n| db.put(&key(n), b"first").unwrap());
-    db.compact_range(None, None).unwrap();
-    let held = db.snapshot();
-    db.delete_range(&key(50), &key(100)).unwrap();
+    let (disk, db, held) = with_a_removed_range();
     db.flush().unwrap();
     drop((held, db));
     let expected = rows(&open(&copy(&disk)));
@@ -183,7 +185,7 @@ fn the_whole_log_of_another_store_is_moved_away() {
     let theirs: Vec<_> =
         files(&other).into_iter().filter(|(path, _)| path.starts_with(&log)).collect();
     theirs.iter().for_each(|(path, bytes)| replace(&disk, path, bytes));
-    let refused = crate::disk::try_open(&disk, options()).unwrap_err().to_string();
+    let refused = try_open(&disk, options()).unwrap_err().to_string();
     assert!(refused.starts_with("/store/log/") && refused.contains("another log"), "{refused}");
     let (report, found) = mend(&disk);
     assert!(losses(&found, &model) <= 100, "what was in the log alone: {report:?}");
@@ -194,13 +196,7 @@ fn the_whole_log_of_another_store_is_moved_away() {
 /// removed came back.
 #[test]
 fn the_ranges_of_a_table_that_does_not_open_stay_removed() {
-    let disk = MemFs::new();
-    let db = open(&disk);
-    let key = |n: u32| format!("key{n:03}").into_bytes();
-    (0..300).for_each(|n| db.put(&key(n), b"first").unwrap());
-    db.compact_range(None, None).unwrap();
-    let held = db.snapshot();
-    db.delete_range(&key(50), &key(100)).unwrap();
+    let (disk, db, held) = with_a_removed_range();
     db.put(&key(60), b"again").unwrap();
     db.flush().unwrap();
     drop((held, db));
@@ -318,7 +314,7 @@ fn a_table_whose_log_is_gone_gives_its_sound_blocks() {
     let options = || Options { segment_bytes: 4096, ..options() };
     let mut model = Model::new();
     let mut draw = Draw::new(10);
-    let db = crate::disk::try_open(&disk, options()).unwrap();
+    let db = crate::support::open(&disk, options());
     scribble(&db, &mut model, &mut draw, 300);
     db.flush().unwrap();
     scribble(&db, &mut model, &mut draw, 300);
@@ -574,18 +570,7 @@ fn what_is_open_or_no_store_or_of_another_order_is_refused() {
     empty.create_dir(Path::new(DIR)).unwrap();
     replace(&empty, &Path::new(DIR).join("notes.txt"), b"mine");
     assert!(matches!(run(&empty, &options()), Err(Error::Usage(_))));
-
-    struct Backwards;
-    impl Compare for Backwards {
-        fn name(&self) -> &str {
-            "test.backwards"
-        }
-
-        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-            b.cmp(a)
-        }
-    }
-    let other = Options { comparator: Comparator::Custom(Arc::new(Backwards)), ..options() };
+    let other = Options { comparator: backwards(), ..options() };
     let before = files(&disk);
     assert!(matches!(run(&disk, &other), Err(Error::Usage(_))));
     disk.remove_file(&Path::new(DIR).join("CURRENT")).unwrap();

@@ -1,16 +1,14 @@
 //! What keys, walks, snapshots, orders and ends are, one thing at a time.
 
 use crate::faults::bounded;
+use crate::support::{Model, Rows, of_levels, open, try_open};
 use keyrack_flodb::{Batch, Comparator, Compare, Db, Durability, Error, Iter, Options};
 use keyrack_store::{Change, WriteOptions};
 use keyrack_testkit::random::Draw;
-use keyrack_vfs::{Fs, MemFs};
+use keyrack_vfs::MemFs;
 use std::cmp::Ordering;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
-
-const DIR: &str = "/store";
 
 fn options() -> Options {
     Options {
@@ -25,10 +23,6 @@ fn options() -> Options {
     }
 }
 
-fn open(disk: &MemFs, options: Options) -> Db {
-    Db::open_in(Arc::new(disk.clone()), Path::new(DIR), options).unwrap()
-}
-
 fn key(n: u32) -> Vec<u8> {
     format!("key{n:05}").into_bytes()
 }
@@ -37,14 +31,8 @@ fn at(iter: &Iter) -> Option<Vec<u8>> {
     iter.entry().map(|(key, _)| key.to_vec())
 }
 
-fn walk(mut iter: Iter) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut rows = Vec::new();
-    iter.seek_first().unwrap();
-    while let Some((key, value)) = iter.entry() {
-        rows.push((key.to_vec(), value.to_vec()));
-        iter.next().unwrap();
-    }
-    rows
+fn walk(iter: Iter) -> Rows {
+    crate::support::walk(iter).unwrap()
 }
 
 /// A part in the last level, one in level 0, one in memory.
@@ -167,10 +155,7 @@ fn a_walk_is_not_disturbed_by_writes_flushes_and_compactions() {
         iter.prev().unwrap();
     }
     assert!(!iter.is_valid());
-    let tables = |disk: &MemFs| {
-        let names = disk.list(Path::new(DIR)).unwrap();
-        names.iter().filter(|entry| entry.name.to_string_lossy().ends_with(".table")).count()
-    };
+    let tables = |disk: &MemFs| crate::disk::tables(disk).len();
     // Nothing is left to be done, which would make or remove others.
     db.compact_range(None, None).unwrap();
     let held = tables(&disk);
@@ -183,15 +168,6 @@ fn a_walk_is_not_disturbed_by_writes_flushes_and_compactions() {
 #[test]
 fn a_snapshot_keeps_its_values_through_compactions_and_frees_them_afterwards() {
     let db = open(&MemFs::new(), Options { compaction_threads: 0, ..options() });
-    let table_bytes = |db: &Db| {
-        let mut bytes = 0.0;
-        db.stats(&mut |name, value| {
-            if name.starts_with("level") && name.ends_with("_bytes") {
-                bytes += value;
-            }
-        });
-        bytes
-    };
     let mut draw = Draw::new(1);
     let mut value =
         |round: u8| -> Vec<u8> { (0..100).map(|_| draw.next() as u8 ^ round).collect() };
@@ -210,12 +186,13 @@ fn a_snapshot_keeps_its_values_through_compactions_and_frees_them_afterwards() {
             assert_eq!(found.as_ref(), Some(value));
         }
     }
-    let full = table_bytes(&db);
+    let full = of_levels(&db, "bytes");
     drop(moments);
     // What comes down from above takes the old versions with it.
     (0..200).for_each(|n| db.put(&key(n), b"short").unwrap());
     db.compact_range(None, None).unwrap();
-    assert!(table_bytes(&db) < full / 5.0, "{} of {full}", table_bytes(&db));
+    let left = of_levels(&db, "bytes");
+    assert!(left < full / 5, "{left} of {full}");
     assert_eq!(walk(db.iter().unwrap()).len(), 200);
 }
 
@@ -224,7 +201,7 @@ fn keys_and_values_may_be_anything() {
     let disk = MemFs::new();
     let large = || Options { segment_bytes: 32 << 20, ..options() };
     let db = open(&disk, large());
-    let mut rows = std::collections::BTreeMap::new();
+    let mut rows = Model::new();
     let prefix = [b'p'; 1024];
     let mut keys = vec![Vec::new(), vec![0; 65_536], vec![0xFF; 65_536], vec![0xFF]];
     keys.extend((0..=255).map(|byte| vec![byte]));
@@ -310,8 +287,7 @@ fn keys_in_the_order_of_their_numbers() {
     check(&db);
     drop(db);
     check(&open(&disk, numeric()));
-    let fs: Arc<dyn Fs> = Arc::new(disk);
-    assert!(matches!(Db::open_in(fs, Path::new(DIR), options()), Err(Error::Usage(_))));
+    assert!(matches!(try_open(&disk, options()), Err(Error::Usage(_))));
 }
 
 /// Threads write one key. What the last of them left is what everybody sees, also from the tables
@@ -409,7 +385,7 @@ fn a_store_is_dropped_while_it_flushes_and_compacts() {
     bounded("dropping", || {
         let disk = MemFs::new();
         let mut draw = Draw::new(3);
-        let mut model = std::collections::BTreeMap::new();
+        let mut model = Model::new();
         for round in 0..30_u8 {
             let db = open(&disk, Options { compaction_threads: 2, ..options() });
             for _ in 0..400 {

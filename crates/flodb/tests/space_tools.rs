@@ -1,33 +1,14 @@
 //! Tools on stores with key spaces: what sort of store it is, checks and repairs of all spaces.
 
-use crate::support::{files, tiny};
+use crate::support::{DIR, backwards, is_table, open, tiny};
 use keyrack_flodb::{
-    Comparator, Compare, Db, Error, Options, Spaces, SpacesBatch, WriteOptions, dump, repair,
-    verify,
+    Comparator, Error, Options, Spaces, SpacesBatch, WriteOptions, dump, repair, verify,
 };
+use keyrack_testkit::damage::directory;
 use keyrack_vfs::{Fs, MemFs};
-use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 use std::sync::Arc;
-
-const DIR: &str = "/store";
-
-struct Backwards;
-
-impl Compare for Backwards {
-    fn name(&self) -> &str {
-        "test.backwards"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
-    }
-}
-
-fn backwards() -> Comparator {
-    Comparator::Custom(Arc::new(Backwards))
-}
 
 /// What tools read the files of such a store with.
 fn with_spaces() -> Options {
@@ -87,7 +68,7 @@ fn a_store_says_whether_it_has_spaces_as_long_as_anything_of_it_can() {
     let disk = MemFs::new();
     let says = |disk: &MemFs| Spaces::are_in(disk, Path::new(DIR)).unwrap();
     let plain = MemFs::new();
-    Db::open_in(shared(&plain), Path::new(DIR), tiny()).unwrap().put(b"key", b"value").unwrap();
+    open(&plain, tiny()).put(b"key", b"value").unwrap();
     assert_eq!(says(&plain), Some(false));
     filled(&disk, &Comparator::Bytewise);
     assert_eq!(says(&disk), Some(true));
@@ -95,14 +76,9 @@ fn a_store_says_whether_it_has_spaces_as_long_as_anything_of_it_can() {
     assert_eq!(says(&disk), Some(true), "the manifest says it");
     spoil(&disk, &named(&disk, "MANIFEST-"));
     assert_eq!(says(&disk), Some(true), "tables say it");
-    loop {
-        let entries = disk.list(Path::new(DIR)).unwrap();
-        let is_table = |name: &str| name.ends_with(".table");
-        let Some(table) = entries.iter().find(|it| is_table(&it.name.to_string_lossy())) else {
-            break;
-        };
+    for table in directory(&disk, Path::new(DIR)).into_keys().filter(|path| is_table(path)) {
         assert_eq!(says(&disk), Some(true));
-        disk.remove_file(&Path::new(DIR).join(&table.name)).unwrap();
+        disk.remove_file(&table).unwrap();
     }
     assert_eq!(says(&disk), None);
     disk.create_dir_all(Path::new("/empty")).unwrap();
@@ -117,9 +93,9 @@ fn all_spaces_are_checked_and_repaired() {
     let check = |disk: &MemFs| verify(shared(disk), Path::new(DIR), &with_spaces()).unwrap();
     let sound = check(&disk);
     assert!(sound.is_sound() && sound.log_records >= 1, "{sound:?}");
-    let unchanged = files(&disk, Path::new(DIR));
+    let unchanged = directory(&disk, Path::new(DIR));
     assert!(!repair(shared(&disk), Path::new(DIR), &with_spaces()).unwrap().changed);
-    assert_eq!(files(&disk, Path::new(DIR)), unchanged);
+    assert_eq!(directory(&disk, Path::new(DIR)), unchanged);
     // Without a manifest everything that is in tables and in the log comes back.
     spoil(&disk, &named(&disk, "MANIFEST-"));
     assert!(!check(&disk).is_sound());
@@ -144,7 +120,7 @@ fn a_tool_that_does_not_know_an_order_says_so() {
     let disk = MemFs::new();
     filled(&disk, &backwards());
     spoil(&disk, &named(&disk, "MANIFEST-"));
-    let before = files(&disk, Path::new(DIR));
+    let before = directory(&disk, Path::new(DIR));
     let refused = |error: Error| {
         let what = error.to_string();
         assert!(
@@ -154,9 +130,10 @@ fn a_tool_that_does_not_know_an_order_says_so() {
     };
     refused(verify(shared(&disk), Path::new(DIR), &with_spaces()).unwrap_err());
     refused(repair(shared(&disk), Path::new(DIR), &with_spaces()).unwrap_err());
-    let mut after = files(&disk, Path::new(DIR));
+    let mut after = directory(&disk, Path::new(DIR));
     // The lock's file holds who had it last.
-    after.insert("/store/LOCK".to_owned(), before["/store/LOCK"].clone());
+    let lock = Path::new(DIR).join("LOCK");
+    after.insert(lock.clone(), before[&lock].clone());
     assert_eq!(after, before);
     // Who knows it can do both.
     let known = Options { comparator: Spaces::comparator(&[backwards()]).unwrap(), ..tiny() };

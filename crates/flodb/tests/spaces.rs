@@ -1,34 +1,17 @@
 //! Key spaces: apart from each other, each in its order, written as one, and dropped.
 
-use crate::support::{files, tiny};
+use crate::support::{DIR, Rows, backwards, idle, tiny, try_open};
 use keyrack_flodb::{
     Change, Comparator, Compare, Db, Durability, Error, KeySpace, Options, Snapshot, SpaceIter,
     Spaces, SpacesBatch, WriteOptions,
 };
+use keyrack_testkit::damage::directory;
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-
-const DIR: &str = "/store";
-
-struct Backwards;
-
-impl Compare for Backwards {
-    fn name(&self) -> &str {
-        "test.backwards"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
-    }
-}
-
-fn backwards() -> Comparator {
-    Comparator::Custom(Arc::new(Backwards))
-}
 
 fn open_with(
     fs: impl Fs + 'static,
@@ -52,17 +35,8 @@ fn raw_keys(disk: &MemFs) -> Vec<Vec<u8>> {
     let options = Options { comparator, ..tiny() };
     let fs: Arc<dyn Fs> = Arc::new(disk.clone());
     let db = Db::open_read_only_in(fs, Path::new(DIR), options).unwrap();
-    let mut iter = db.iter().unwrap();
-    let mut keys = Vec::new();
-    iter.seek_first().unwrap();
-    while let Some((key, _)) = iter.entry() {
-        keys.push(key.to_vec());
-        iter.next().unwrap();
-    }
-    keys
+    crate::support::rows(&db).into_keys().collect()
 }
-
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn rows(space: &KeySpace) -> Rows {
     let mut iter = space.iter().unwrap();
@@ -206,11 +180,10 @@ fn names_and_orders_are_checked() {
 fn stores_with_and_without_spaces_are_told_apart() {
     let disk = MemFs::new();
     drop(open(&disk));
-    let plain = |disk: &MemFs| Db::open_in(Arc::new(disk.clone()), Path::new(DIR), tiny());
-    let error = plain(&disk).unwrap_err().to_string();
+    let error = try_open(&disk, tiny()).unwrap_err().to_string();
     assert_eq!(error, "/store holds key spaces: open it with Spaces::open");
     let other = MemFs::new();
-    drop(plain(&other).unwrap());
+    drop(try_open(&other, tiny()).unwrap());
     let error = open_with(other, tiny(), &[]).unwrap_err().to_string();
     assert!(error.contains("/store holds no key spaces") && error.contains("Db::open"), "{error}");
 }
@@ -233,7 +206,7 @@ fn a_store_opens_only_with_the_orders_of_its_keys() {
             }
             drop((plain, back));
             spaces.close().unwrap();
-            let before = files(&disk, Path::new(DIR));
+            let before = directory(&disk, Path::new(DIR));
             for attempt in [
                 open_with(disk.clone(), tiny(), &[]),
                 Spaces::open_read_only_in(Arc::new(disk.clone()), Path::new(DIR), tiny(), &[]),
@@ -247,7 +220,7 @@ fn a_store_opens_only_with_the_orders_of_its_keys() {
             }
             // Files of tables that nobody names may still go.
             let is_as_before = |(name, content)| before.get(name) == Some(content);
-            let after = files(&disk, Path::new(DIR));
+            let after = directory(&disk, Path::new(DIR));
             assert!(after.iter().all(is_as_before), "{count} {flushed}");
             let spaces = open(&disk);
             let (plain, back) = (spaces.get("plain").unwrap(), spaces.get("back").unwrap());
@@ -322,12 +295,7 @@ fn a_drop_that_was_interrupted_is_finished_or_did_not_happen() {
     for at in 0.. {
         let disk = MemFs::new();
         let faulty = FaultFs::new(Arc::new(disk.clone()));
-        let options = Options {
-            durability: Durability::Sync,
-            compaction_threads: 0,
-            segment_bytes: 256 << 10,
-            ..tiny()
-        };
+        let options = Options { durability: Durability::Sync, segment_bytes: 256 << 10, ..idle() };
         let spaces = open_with(faulty.clone(), options, &[backwards()]).unwrap();
         let (doomed, kept) =
             (spaces.create("doomed", &backwards()).unwrap(), spaces.create("kept", &backwards()));
@@ -468,8 +436,8 @@ fn copies_and_read_only_openings_have_all_spaces() {
 #[test]
 fn sizes_and_compactions_are_of_a_space() {
     let disk = MemFs::new();
-    let idle = Options { compaction_threads: 0, memtable_bytes: 4 << 20, ..tiny() };
-    let spaces = open_with(disk, idle, &[backwards()]).unwrap();
+    let large = Options { memtable_bytes: 4 << 20, ..idle() };
+    let spaces = open_with(disk, large, &[backwards()]).unwrap();
     let (one, two) = (bytewise(&spaces, "one"), spaces.create("two", &backwards()).unwrap());
     for n in 0..1000_u32 {
         one.put(&n.to_be_bytes(), &[1; 100]).unwrap();
@@ -567,8 +535,8 @@ fn every_answer_is_the_models() {
         let _seed = Announced(seed);
         let mut draw = Draw::new(seed);
         let disk = MemFs::new();
-        let options = |draw: &mut Draw| crate::model::small(draw);
-        let open = |draw: &mut Draw| open_with(disk.clone(), options(draw), &[backwards()]);
+        let open =
+            |draw: &mut Draw| open_with(disk.clone(), crate::model::small(draw), &[backwards()]);
         let mut spaces = open(&mut draw).unwrap();
         let mut models = Models::new();
         let mut moments: Vec<(Snapshot, Models)> = Vec::new();

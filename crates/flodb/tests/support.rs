@@ -1,11 +1,43 @@
-//! What several tests do with a store.
+//! What the tests do with a store.
 
-use keyrack_flodb::{Batch, Compression, Db, Options};
-use keyrack_vfs::{FileKind, Fs};
+use keyrack_flodb::{Batch, Comparator, Compare, Compression, Db, Iter, Options, Result};
+use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A write, for a store and for its model.
+#[derive(Clone, Debug)]
+pub(crate) enum Write {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    /// Of the keys from the first on and before the second.
+    DeleteRange(Vec<u8>, Vec<u8>),
+}
+
+impl Write {
+    pub(crate) fn add_to(&self, batch: &mut Batch) {
+        match self {
+            Write::Put(key, value) => batch.put(key, value),
+            Write::Delete(key) => batch.delete(key),
+            Write::DeleteRange(from, to) => batch.delete_range(from, to),
+        }
+    }
+
+    pub(crate) fn apply(&self, model: &mut Model) {
+        match self {
+            Write::Put(key, value) => drop(model.insert(key.clone(), value.clone())),
+            Write::Delete(key) => drop(model.remove(key)),
+            Write::DeleteRange(from, to) => model.retain(|key, _| !(from <= key && key < to)),
+        }
+    }
+}
+
+pub(crate) const DIR: &str = "/store";
 
 /// Options with which little is enough for many tables.
 pub(crate) fn tiny() -> Options {
@@ -21,29 +53,64 @@ pub(crate) fn tiny() -> Options {
     }
 }
 
-pub(crate) fn rows(db: &Db) -> Model {
-    let mut iter = db.iter().unwrap();
-    iter.seek_first().unwrap();
-    let mut rows = Model::new();
-    while let Some((key, value)) = iter.entry() {
-        rows.insert(key.to_vec(), value.to_vec());
-        iter.next().unwrap();
-    }
-    rows
+/// Tiny, with compactions on request alone.
+pub(crate) fn idle() -> Options {
+    Options { compaction_threads: 0, ..tiny() }
 }
 
-/// Every file below `dir`, with its content.
-pub(crate) fn files(fs: &dyn Fs, dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs.list(dir).unwrap() {
-        let path = dir.join(&entry.name);
-        if entry.kind == FileKind::Dir {
-            found.extend(files(fs, &path));
-        } else {
-            found.insert(path.display().to_string(), fs.read(&path).unwrap());
-        }
+pub(crate) fn try_open(fs: &(impl Fs + Clone + 'static), options: Options) -> Result<Db> {
+    Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options)
+}
+
+pub(crate) fn open(fs: &(impl Fs + Clone + 'static), options: Options) -> Db {
+    try_open(fs, options).unwrap()
+}
+
+/// Everything that `iter` shows, forward.
+pub(crate) fn walk(mut iter: Iter) -> Result<Rows> {
+    let mut rows = Rows::new();
+    iter.seek_first()?;
+    while let Some((key, value)) = iter.entry() {
+        rows.push((key.to_vec(), value.to_vec()));
+        iter.next()?;
     }
-    found
+    Ok(rows)
+}
+
+pub(crate) fn rows(db: &Db) -> Model {
+    walk(db.iter().unwrap()).unwrap().into_iter().collect()
+}
+
+/// What [`Db::stats`] shows under `name`; 0 if it shows nothing.
+pub(crate) fn stat(db: &Db, name: &str) -> u64 {
+    db.property(&format!("keyrack.{name}"))
+        .map_or(0, |number| number.parse::<f64>().unwrap() as u64)
+}
+
+/// The sum over all levels of what the statistics say of each.
+pub(crate) fn of_levels(db: &Db, what: &str) -> u64 {
+    (0..7).map(|level| stat(db, &format!("level{level}_{what}"))).sum()
+}
+
+/// Keys descend.
+struct Backwards;
+
+impl Compare for Backwards {
+    fn name(&self) -> &str {
+        "test.backwards"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+pub(crate) fn backwards() -> Comparator {
+    Comparator::Custom(Arc::new(Backwards))
+}
+
+pub(crate) fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "table")
 }
 
 /// The batch of a round: it moves all of its keys to the round, and one of many.
@@ -73,4 +140,50 @@ pub(crate) fn newest_round(db: &Db) -> u64 {
     let found = rows.into_iter().filter(|(key, _)| key.starts_with(b"key"));
     assert_eq!(found.collect::<Model>(), model, "round {newest}");
     newest
+}
+
+/// Acts once, before the operation of somebody else that was chosen. Of operations on open files
+/// only reads and questions for their length count.
+pub(crate) struct Hook {
+    pub(crate) fs: FaultFs,
+    state: Arc<Mutex<(usize, Option<Act>)>>,
+}
+
+type Act = Box<dyn FnOnce() + Send>;
+
+impl Hook {
+    /// `act` runs before the operation that comes after `left` others.
+    pub(crate) fn new(disk: &MemFs, left: usize, act: impl FnOnce() + Send + 'static) -> Self {
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let state = Arc::new(Mutex::new((left, Some(Box::new(act) as Act))));
+        let of_watcher = Arc::clone(&state);
+        fs.watch(move |operation, _| {
+            use Operation::{Allocate, Canonicalize, Flush, Map, SetLen, Space, Sync, Write};
+            let other = [Allocate, Canonicalize, Flush, Map, SetLen, Space, Sync, Write];
+            let due = {
+                let mut state = of_watcher.lock().unwrap();
+                match (other.contains(&operation), state.0) {
+                    (true, _) => None,
+                    (false, 0) => state.1.take(),
+                    (false, left) => {
+                        state.0 = left - 1;
+                        None
+                    }
+                }
+            };
+            if let Some(act) = due {
+                act();
+            }
+        });
+        Hook { fs, state }
+    }
+
+    /// Chooses anew.
+    pub(crate) fn set(&self, left: usize) {
+        self.state.lock().unwrap().0 = left;
+    }
+
+    pub(crate) fn has_run(&self) -> bool {
+        self.state.lock().unwrap().1.is_none()
+    }
 }

@@ -4,6 +4,7 @@
 
 use super::allocator::{bytes_in, turn};
 use keyrack_flodb::{Batch, Compression, Db, Error, Options, WriteOptions};
+use keyrack_testkit::random::is_brief;
 use keyrack_vfs::{CrashPolicy, FileKind, Fs, MemFs, OpenOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,9 +21,7 @@ const PEAK_BYTES_MAX: usize = 8 << 20;
 
 /// One damage of so many is tried, fewer where everything takes many times as long.
 fn stride() -> usize {
-    let brief = std::env::var_os("KEYRACK_BRIEF");
-    let is_brief = brief.map_or(cfg!(debug_assertions), |brief| brief != "0");
-    if is_brief { 11 } else { 1 }
+    if is_brief() { 11 } else { 1 }
 }
 
 fn options() -> Options {
@@ -196,18 +195,16 @@ fn read(sample: &Sample, disk: &MemFs, what: &str) -> Outcome {
     } else if is_whole {
         Outcome::Whole
     } else {
-        let mut dropped = 0.0;
-        db.stats(&mut |name, value| {
-            if name == "log_dropped_bytes" {
-                dropped = value;
-            }
-        });
+        let dropped = db.property("keyrack.log_dropped_bytes");
         // In a segment whose file had an earlier life, nothing tells the last record, once it is
         // damaged, from what that life has left.
         let only_last = sample.states.len().checked_sub(2).map(|at| &sample.states[at]);
         let is_only_last =
             only_last.is_some_and(|last| std::ptr::eq(fitting[fitting.len() - 1], last));
-        assert!(dropped > 0.0 || is_only_last || sample.silent, "{what}: dropped in silence");
+        assert!(
+            dropped.is_some_and(|bytes| bytes != "0") || is_only_last || sample.silent,
+            "{what}: dropped in silence"
+        );
         assert!(!sample.closed, "{what}: dropped what was closed");
         Outcome::Dropped
     }

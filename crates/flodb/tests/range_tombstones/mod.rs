@@ -6,20 +6,13 @@
 
 mod random;
 
+use crate::support::{Model, Rows, backwards, of_levels, open, stat, walk};
 use keyrack_flodb::{
-    Batch, Change, Comparator, Compare, Compression, Db, Durability, Iter, Options, Snapshot,
-    WriteOptions,
+    Batch, Change, Compression, Db, Durability, Iter, Options, Snapshot, WriteOptions,
 };
 use keyrack_vfs::{CrashPolicy, FaultFs, MemFs};
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-const DIR: &str = "/store";
 
 /// Tables of a few entries, levels of a few tables, and compactions only on demand.
 fn tiny() -> Options {
@@ -35,37 +28,19 @@ fn tiny() -> Options {
     }
 }
 
-fn open(fs: &MemFs, options: Options) -> Db {
-    Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options).unwrap()
-}
-
-fn stats(db: &Db) -> HashMap<String, u64> {
-    let mut stats = HashMap::new();
-    db.stats(&mut |name, number| {
-        stats.insert(name.to_owned(), number as u64);
-    });
-    stats
-}
-
 fn tables(db: &Db) -> u64 {
-    let stats = stats(db);
-    (0..7).filter_map(|level| stats.get(&format!("level{level}_tables"))).sum()
+    of_levels(db, "tables")
 }
 
-fn rows_of(mut iter: Iter) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let own = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    iter.seek_first().unwrap();
-    while let Some(row) = iter.entry().map(own) {
-        up.push(row);
-        iter.next().unwrap();
-    }
+fn rows_of(mut iter: Iter) -> Rows {
+    let mut down = Rows::new();
     iter.seek_last().unwrap();
-    while let Some(row) = iter.entry().map(own) {
-        down.push(row);
+    while let Some((key, value)) = iter.entry() {
+        down.push((key.to_vec(), value.to_vec()));
         iter.prev().unwrap();
     }
     down.reverse();
+    let up = walk(iter).unwrap();
     assert_eq!(up, down, "the same both ways");
     up
 }
@@ -107,14 +82,14 @@ fn a_range_is_half_open_and_may_be_empty() {
     let db = open(&MemFs::new(), tiny());
     put_all(&db, "a b ba c d");
     for (from, to) in [("b", "b"), ("c", "a"), ("", ""), ("z", "")] {
-        let before = stats(&db)["memory_bytes"];
+        let before = stat(&db, "memory_bytes");
         db.delete_range(from.as_bytes(), to.as_bytes()).unwrap();
         let mut batch = Batch::new();
         batch.delete_range(from.as_bytes(), to.as_bytes());
         db.write(&batch, WriteOptions::default()).unwrap();
         assert_eq!(keys_of(db.iter().unwrap()), "a b ba c d");
         assert_eq!(db.get(b"b").unwrap().as_deref(), Some(&[b'v'; 50][..]));
-        assert_eq!(stats(&db)["memory_bytes"], before);
+        assert_eq!(stat(&db, "memory_bytes"), before);
     }
     db.delete_range(b"b", b"c").unwrap();
     assert_eq!(keys_of(db.iter().unwrap()), "a c d");
@@ -197,14 +172,14 @@ fn a_removal_without_any_entry_becomes_a_table() {
     settle(&db, "a b c d e f g h i j k l");
     db.delete_range(b"c", b"k").unwrap();
     db.flush().unwrap();
-    assert_eq!(stats(&db)["level0_tables"], 1);
+    assert_eq!(stat(&db, "level0_tables"), 1);
     drop(db);
     let db = open(&fs, tiny());
     assert_eq!(keys_of(db.iter().unwrap()), "a b k l");
     assert!(db.get(b"c").unwrap().is_none() && db.get(b"j").unwrap().is_none());
     db.compact_range(None, None).unwrap();
     assert_eq!(keys_of(db.iter().unwrap()), "a b k l");
-    assert!(!stats(&db).contains_key("level0_tables"));
+    assert!(stat(&db, "level0_tables") == 0);
 }
 
 /// A compaction asked for keys in the middle of a removed range must take its table, though none
@@ -220,7 +195,7 @@ fn a_compaction_takes_removals_by_their_reach() {
     db.compact_range(Some(b"n"), Some(b"n")).unwrap();
     assert_eq!(keys_of(db.iter().unwrap()), "a");
     assert!(db.get(b"m").unwrap().is_none());
-    assert!(!stats(&db).contains_key("level0_tables"));
+    assert!(stat(&db, "level0_tables") == 0);
 }
 
 /// An older put must not go below a newer removal's reach, nor the removal below the put.
@@ -308,15 +283,15 @@ fn what_is_wholly_removed_is_dropped_unread() {
         db.put(format!("{n:03}").as_bytes(), &[7; 100]).unwrap();
     }
     db.compact_range(None, None).unwrap();
-    let before = stats(&db);
-    assert!(before["level6_bytes"] > 50_000 && before["level6_tables"] > 20, "{before:?}");
+    let (bytes, count) = (stat(&db, "level6_bytes"), stat(&db, "level6_tables"));
+    assert!(bytes > 50_000 && count > 20, "{bytes} {count}");
+    let before = stat(&db, "compaction_bytes_read");
     let moment = db.snapshot();
     db.delete_range(b"", b"499").unwrap();
     db.flush().unwrap();
     drop(moment);
     db.compact_range(None, None).unwrap();
-    let after = stats(&db);
-    let read = after["compaction_bytes_read"] - before["compaction_bytes_read"];
+    let read = stat(&db, "compaction_bytes_read") - before;
     // The table across the end, and the removal itself.
     assert!(read < 5000, "{read} bytes");
     assert_eq!(keys_of(db.iter().unwrap()), "499");
@@ -423,8 +398,7 @@ fn a_walk_turns_within_and_at_the_ends_of_removed_runs() {
 #[test]
 fn a_walk_skips_what_is_removed_below() {
     let fs = FaultFs::new(Arc::new(MemFs::new()));
-    let options = || Options { cache_bytes: 0, memtable_bytes: 1 << 20, ..tiny() };
-    let db = Db::open_in(Arc::new(fs.clone()), Path::new(DIR), options()).unwrap();
+    let db = open(&fs, Options { cache_bytes: 0, memtable_bytes: 1 << 20, ..tiny() });
     let name = |n: usize| format!("{n:05}").into_bytes();
     for n in 0..3000 {
         db.put(&name(n), b"value").unwrap();
@@ -490,22 +464,9 @@ fn readers_see_all_of_a_batch_that_removes_and_stores() {
     assert_eq!(rows_of(db.iter().unwrap()).len(), keys.len());
 }
 
-struct Backwards;
-
-impl Compare for Backwards {
-    fn name(&self) -> &str {
-        "test.backwards"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
-    }
-}
-
 #[test]
 fn ranges_are_of_the_stores_order() {
-    let comparator = Comparator::Custom(Arc::new(Backwards));
-    let db = open(&MemFs::new(), Options { comparator, ..tiny() });
+    let db = open(&MemFs::new(), Options { comparator: backwards(), ..tiny() });
     settle(&db, "a b c d e f");
     db.delete_range(b"b", b"d").unwrap();
     assert_eq!(keys_of(db.iter().unwrap()), "f e d c b a", "that range is empty here");
