@@ -14,7 +14,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 8;
 
 /// The largest sequence number: as a snapshot, it sees everything.
@@ -164,13 +163,34 @@ impl Comparator {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
+    pub(crate) fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
         let mut key = Vec::new();
         append(&mut key, user, sequence, kind);
         key
+    }
+
+    pub(crate) fn put_key(user: &[u8], sequence: u64) -> Vec<u8> {
+        internal(user, sequence, Kind::Put)
+    }
+
+    /// Keys descend.
+    struct Backwards;
+
+    impl Compare for Backwards {
+        fn name(&self) -> &str {
+            "test.backwards"
+        }
+
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            b.cmp(a)
+        }
+    }
+
+    pub(crate) fn backwards() -> Comparator {
+        Comparator::Custom(Arc::new(Backwards))
     }
 
     #[test]

@@ -247,9 +247,9 @@ fn painted(by_age: &[Stretch], intervals: usize) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Compare, SEQUENCE_MAX};
+    use crate::key::SEQUENCE_MAX;
+    use crate::key::tests::backwards;
     use keyrack_testkit::random::{Announced, Draw, seeds_or};
-    use std::sync::Arc;
 
     fn range(begin: &[u8], end: &[u8], sequence: u64) -> RangeTombstone {
         RangeTombstone { begin: begin.to_vec(), end: end.to_vec(), sequence }
@@ -264,24 +264,12 @@ mod tests {
         found.map(|range| range.sequence).max()
     }
 
-    struct Backwards;
-
-    impl Compare for Backwards {
-        fn name(&self) -> &str {
-            "test.backwards"
-        }
-
-        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-            b.cmp(a)
-        }
-    }
-
     #[test]
     fn an_index_answers_as_its_list() {
         for seed in seeds_or(1..=60) {
             let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
             let order = match seed % 3 {
-                0 => Comparator::Custom(Arc::new(Backwards)),
+                0 => backwards(),
                 _ => Comparator::Bytewise,
             };
             let width = [3, 20, 60][draw.below(3)];

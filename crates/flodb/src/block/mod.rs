@@ -104,7 +104,6 @@ impl Block {
         self.bytes
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }

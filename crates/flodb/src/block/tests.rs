@@ -1,14 +1,8 @@
 //! Tests of blocks on their own: damage that a checksum would have found.
 
 use super::*;
-use crate::key::{Kind, append};
+use crate::key::tests::put_key as internal;
 use keyrack_testkit::random::{Announced, Draw, seeds};
-
-fn internal(user: &[u8], sequence: u64) -> Vec<u8> {
-    let mut key = Vec::new();
-    append(&mut key, user, sequence, Kind::Put);
-    key
-}
 
 fn block_of(entries: &[(Vec<u8>, Vec<u8>)], interval: usize) -> Vec<u8> {
     let mut builder = BlockBuilder::new(interval);

@@ -22,7 +22,7 @@
 
 mod pick;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use pick::{Manual, debt, pick, pick_range, pick_table, targets};
 

@@ -7,7 +7,8 @@ use super::build::{AnyLowerLevels, BuildOptions, Built, LowerLevels};
 use super::rotate::rotate_nonempty;
 use super::{Db, DropFilter, IngestOptions};
 use crate::checksum::hash;
-use crate::compaction::{Compaction, CompactionOptions, Reason, pick};
+use crate::compaction::tests::by_hand;
+use crate::compaction::{Compaction, CompactionOptions, pick};
 use crate::cursor::Cursor;
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse, user_of};
 use crate::memtable::{Memtable, MemtableOptions};
@@ -67,15 +68,7 @@ fn built_over(
     oldest: u64,
 ) -> Built {
     let db = open(Options::default());
-    let compaction = Compaction {
-        level: 4,
-        output_level: 5,
-        inputs: [Vec::new(), Vec::new()],
-        grandparents,
-        trivial_move: false,
-        reason: Reason::Size,
-        pointer: None,
-    };
+    let compaction = Compaction { grandparents, ..by_hand(4, 5, [vec![], vec![]]) };
     // An output may pass ten times this.
     let options = CompactionOptions { table_bytes: 100, ..db.options().compaction() };
     let options = BuildOptions {
@@ -90,6 +83,12 @@ fn built_over(
         below: &AnyLowerLevels,
     };
     db.inner().build(&mut entries.cursor(SEQUENCE_MAX), options).unwrap()
+}
+
+/// A level with gaps, of tables with so many bytes.
+fn below(bytes: u64) -> Vec<Arc<FileMeta>> {
+    let bounds = [("b", "c"), ("d", "f"), ("m", "m"), ("p", "q"), ("y", "z")];
+    (1..).zip(bounds).map(|(number, (first, last))| sized(number, first, last, bytes)).collect()
 }
 
 fn range(begin: &str, end: &str, sequence: u64) -> RangeTombstone {
@@ -116,15 +115,6 @@ fn drawn(built: &Built) -> Vec<String> {
 fn a_removed_range_is_cut_by_size_and_by_the_level_below() {
     let nothing =
         || Arc::new(Memtable::new(1 << 12, Comparator::Bytewise, MemtableOptions::default()));
-    let below = |bytes: u64| {
-        vec![
-            sized(1, "b", "c", bytes),
-            sized(2, "d", "f", bytes),
-            sized(3, "m", "m", bytes),
-            sized(4, "p", "q", bytes),
-            sized(5, "y", "z", bytes),
-        ]
-    };
     let all = [range("a", "zz", 99)];
     // Of a range alone; a table of the level below is passed when the next one begins.
     let built = built_over(below(100), u64::MAX, nothing(), &all, 0);
@@ -172,15 +162,6 @@ fn what_is_removed_for_everybody_is_dropped_and_ranges_are_made_disjoint() {
 #[test]
 fn tables_end_where_they_share_too_much_with_the_level_below() {
     assert_eq!(cut_over(Vec::new(), u64::MAX), ["az"]);
-    let below = |bytes: u64| {
-        vec![
-            sized(1, "b", "c", bytes),
-            sized(2, "d", "f", bytes),
-            sized(3, "m", "m", bytes),
-            sized(4, "p", "q", bytes),
-            sized(5, "y", "z", bytes),
-        ]
-    };
     assert_eq!(cut_over(below(100), u64::MAX), ["az"]);
     assert_eq!(cut_over(below(600), u64::MAX), ["af", "gq", "rz"]);
     assert_eq!(cut_over(below(2000), u64::MAX), ["ac", "df", "gm", "nq", "rz"]);
@@ -265,10 +246,7 @@ fn a_memtable_that_waits_for_its_flush_is_a_flush_that_runs() {
     db.put(b"a", b"value").unwrap();
     assert_eq!(stats(&db)["flushes_running"], 0.0);
     let held = inner.write_path.flush_lock.lock_unranked();
-    {
-        let exchange = inner.read_path.lock_exchange();
-        rotate_nonempty(inner, &exchange);
-    }
+    rotate_nonempty(inner, &inner.read_path.lock_exchange());
     assert_eq!(stats(&db)["flushes_running"], 1.0);
     drop(held);
     db.flush().unwrap();
@@ -283,10 +261,7 @@ fn what_was_frozen_before_an_ingestion_is_flushed_after_it() {
     let inner = db.inner();
     db.put(b"a", b"frozen").unwrap();
     let held = inner.write_path.flush_lock.lock_unranked();
-    {
-        let exchange = inner.read_path.lock_exchange();
-        rotate_nonempty(inner, &exchange);
-    }
+    rotate_nonempty(inner, &inner.read_path.lock_exchange());
     let path = external(&db, "/bulk", &["b", "c"]);
     db.ingest(&[path], IngestOptions::default()).unwrap();
     assert_eq!(stats(&db)["level6_tables"], 1.0);
@@ -309,15 +284,7 @@ fn a_table_stays_above_the_outputs_of_compactions_that_run() {
     }
     let inputs = inner.read_state().version.files(6).to_vec();
     assert_eq!(inputs.len(), 2);
-    let compaction = Compaction {
-        level: 5,
-        output_level: 6,
-        inputs: [Vec::new(), inputs],
-        grandparents: Vec::new(),
-        trivial_move: false,
-        reason: Reason::Manual,
-        pointer: None,
-    };
+    let compaction = by_hand(5, 6, [Vec::new(), inputs]);
     let id = inner.compaction.in_progress.lock().start(&compaction, &inner.options.comparator);
     db.ingest(&[external(&db, "/3", &["c", "d"])], IngestOptions::default()).unwrap();
     db.ingest(&[external(&db, "/4", &["x", "y"])], IngestOptions::default()).unwrap();
@@ -340,15 +307,7 @@ fn a_table_that_is_not_open_does_not_vanish_from_the_store() {
 #[should_panic(expected = "a compaction is chosen among the open tables")]
 fn an_input_that_is_not_open_is_not_left_out_of_a_compaction() {
     let db = open(Options::default());
-    let compaction = Compaction {
-        level: 3,
-        output_level: 4,
-        inputs: [vec![sized(99, "a", "b", 100)], vec![]],
-        grandparents: vec![],
-        trivial_move: false,
-        reason: Reason::Manual,
-        pointer: None,
-    };
+    let compaction = by_hand(3, 4, [vec![sized(99, "a", "b", 100)], vec![]]);
     let _ = super::compact::run_chosen(db.inner(), compaction);
 }
 

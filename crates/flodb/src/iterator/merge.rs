@@ -262,7 +262,7 @@ impl<C: Cursor> Cursor for Merge<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Kind, append};
+    use crate::key::tests::put_key;
 
     /// Sorted entries in memory.
     struct Rows {
@@ -305,9 +305,7 @@ mod tests {
     }
 
     fn internal(user: u32) -> Vec<u8> {
-        let mut key = Vec::new();
-        append(&mut key, &user.to_be_bytes(), u64::from(user) * 3, Kind::Put);
-        key
+        put_key(&user.to_be_bytes(), u64::from(user) * 3)
     }
 
     /// Children with the numbers below `count`, dealt out by `deal`.
@@ -409,8 +407,7 @@ mod tests {
     #[test]
     fn a_seek_between_and_beyond_keys_finds_the_next_one() {
         let mut merge = dealt(20, 4, |user| user as usize % 4);
-        let mut target = Vec::new();
-        append(&mut target, &[0, 0, 0, 7, 0], 1, Kind::Put);
+        let target = put_key(&[0, 0, 0, 7, 0], 1);
         merge.seek(&target).unwrap();
         assert_eq!(at(&merge), Some(8));
         merge.seek(&internal(20)).unwrap();

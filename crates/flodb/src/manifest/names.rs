@@ -35,12 +35,10 @@ pub(crate) const NUMBER_MAX: u64 = 10_u64.pow(DIGITS_MAX as u32) - 1;
 /// ours, and the numbers have to last.
 const STRAY_NUMBER_MAX: u64 = NUMBER_MAX / 1_000_000;
 
-/// The name of a table.
 pub(crate) fn table_name(number: u64) -> String {
     format!("{number:06}.table")
 }
 
-/// The name of a manifest.
 pub(crate) fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:06}")
 }
@@ -143,7 +141,6 @@ impl FileNumbers {
 }
 
 impl FileNumber {
-    /// The number.
     pub(crate) fn get(&self) -> u64 {
         self.number
     }

@@ -36,7 +36,6 @@ pub(crate) const PAGE_BYTES: usize = 512;
 /// Bytes of a page in front of its content.
 const HEAD_BYTES: usize = 16;
 
-/// Bytes of content in a page.
 pub(crate) const CONTENT_BYTES: usize = PAGE_BYTES - HEAD_BYTES;
 
 /// Pages read at once.

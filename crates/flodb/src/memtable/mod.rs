@@ -77,7 +77,6 @@ impl Default for MemtableOptions {
     }
 }
 
-/// One memtable.
 pub(crate) struct Memtable {
     arena: Arena,
     table: Option<HashTable>,

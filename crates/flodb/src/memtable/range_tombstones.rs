@@ -24,7 +24,6 @@ use std::sync::Arc;
 /// Deletions in no index beyond which a writer makes one.
 const TAIL_MAX: isize = 16;
 
-/// All range tombstones.
 pub(super) struct RangeTombstones {
     /// The one linked last.
     last: Link,

@@ -10,7 +10,8 @@ mod threads;
 
 use super::{Full, Memtable, MemtableCursor, MemtableOptions, MemtableReservation, Size};
 use crate::cursor::Cursor;
-use crate::key::{self, Comparator, Compare, Kind, Parsed};
+use crate::key::tests::{backwards, internal};
+use crate::key::{self, Comparator, Kind, Parsed};
 use keyrack_testkit::random::{Announced, Draw, mix, seeds};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,23 +19,6 @@ use std::sync::Arc;
 /// A hash of a key.
 fn hash(key: &[u8]) -> u64 {
     key.iter().fold(key.len() as u64, |hash, byte| mix(hash << 8 | u64::from(*byte)))
-}
-
-/// Keys descend.
-struct Backwards;
-
-impl Compare for Backwards {
-    fn name(&self) -> &str {
-        "test.backwards"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
-    }
-}
-
-fn backwards() -> Comparator {
-    Comparator::Custom(Arc::new(Backwards))
 }
 
 fn memtable(capacity_bytes: usize) -> Arc<Memtable> {
@@ -64,12 +48,6 @@ type Found = Option<(Kind, u64, Vec<u8>)>;
 
 fn get(memtable: &Memtable, key: &[u8], sequence: u64) -> Found {
     memtable.get(key, hash(key), sequence, |kind, sequence, value| (kind, sequence, value.to_vec()))
-}
-
-fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
-    let mut key = Vec::new();
-    key::append(&mut key, user, sequence, kind);
-    key
 }
 
 /// The entry of a cursor, owned.

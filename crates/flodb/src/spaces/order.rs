@@ -180,24 +180,9 @@ impl Compare for SpacesOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::tests::backwards;
     use keyrack_testkit::random::{Draw, seeds};
     use std::sync::Arc;
-
-    struct Backwards;
-
-    impl Compare for Backwards {
-        fn name(&self) -> &str {
-            "test.backwards"
-        }
-
-        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-            b.cmp(a)
-        }
-    }
-
-    fn backwards() -> Comparator {
-        Comparator::Custom(Arc::new(Backwards))
-    }
 
     #[test]
     fn prefixes_are_as_they_are_in_the_files() {

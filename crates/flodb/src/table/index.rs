@@ -252,13 +252,8 @@ fn take_entry<'a>(reader: &mut Reader<'a>) -> Option<StoredEntry<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::tests::put_key as internal;
     use keyrack_testkit::random::{Draw, seeds};
-
-    fn internal(user: &[u8], sequence: u64) -> Vec<u8> {
-        let mut key = Vec::new();
-        key::append(&mut key, user, sequence, Kind::Put);
-        key
-    }
 
     fn index_of(separators: &[Vec<u8>], order: &Comparator) -> Index {
         let mut builder = IndexBuilder::default();

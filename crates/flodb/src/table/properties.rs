@@ -42,7 +42,6 @@ pub(crate) struct TableMeta {
     pub(crate) entries: u64,
     /// Those that remove: a key, or a range.
     pub(crate) deletes: u64,
-    /// Range deletes.
     pub(crate) range_deletes: u64,
     /// The first internal key, or the beginning of a range delete.
     pub(crate) smallest: Vec<u8>,

@@ -31,8 +31,6 @@ pub(crate) mod tests;
 pub(crate) use edit::VersionEdit;
 pub(crate) use file::FileMeta;
 
-#[cfg(test)]
-use crate::error;
 use crate::key::Comparator;
 use fence::Fences;
 use std::cmp::{Ordering, Reverse};
@@ -189,43 +187,6 @@ impl Version {
         high: Option<&[u8]>,
     ) -> bool {
         (level + 1..LEVELS).any(|below| self.overlapping(below, low, high).next().is_some())
-    }
-
-    /// About how many bytes the entries from `low` up to but not with `high` take. Tables that
-    /// reach over an end are asked, by `offset_of`, how many of their bytes lie before it. O(tables
-    /// of the range).
-    ///
-    /// # Errors
-    /// Those of `offset_of`.
-    #[cfg(test)]
-    pub(crate) fn approximate_bytes(
-        &self,
-        low: &[u8],
-        high: &[u8],
-        offset_of: &mut dyn FnMut(&FileMeta, &[u8]) -> error::Result<u64>,
-    ) -> error::Result<u64> {
-        let mut bytes = 0_u64;
-        if self.order.user(low, high) != Ordering::Less {
-            return Ok(bytes);
-        }
-        for level in 0..LEVELS {
-            for file in self.overlapping(level, Some(low), Some(high)) {
-                if self.order.user(file.first(), high) == Ordering::Equal {
-                    continue;
-                }
-                let begin = match self.order.user(file.first(), low) {
-                    Ordering::Less => offset_of(file, low)?,
-                    _ => 0,
-                };
-                let end = if file.ends_before(high, &self.order) {
-                    file.bytes
-                } else {
-                    offset_of(file, high)?.min(file.bytes)
-                };
-                bytes = bytes.saturating_add(end.saturating_sub(begin));
-            }
-        }
-        Ok(bytes)
     }
 
     /// The version after an edit. O(tables of the levels that it touches + numbers of all).

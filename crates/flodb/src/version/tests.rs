@@ -1,15 +1,11 @@
 //! Versions against a model of levels, and tables to make versions of.
 
 use super::*;
-use crate::key::{Compare, Kind, SEQUENCE_MAX, append};
+use crate::key::SEQUENCE_MAX;
+use crate::key::tests::backwards;
+pub(crate) use crate::key::tests::put_key as internal;
 use keyrack_testkit::random::{Announced, Draw, seeds_or};
 use std::collections::BTreeMap;
-
-pub(crate) fn internal(user: &[u8], sequence: u64) -> Vec<u8> {
-    let mut key = Vec::new();
-    append(&mut key, user, sequence, Kind::Put);
-    key
-}
 
 /// A table of 100 bytes. Its sequence numbers follow from its number.
 pub(crate) fn file(number: u64, first: &str, last: &str) -> Arc<FileMeta> {
@@ -157,44 +153,6 @@ fn holds_below_asks_the_levels_below_alone() {
     assert!(version.overlaps_below(2, Some(b"d"), None) && !version.overlaps_below(4, None, None));
 }
 
-#[test]
-fn sizes_of_ranges_count_whole_tables_and_ask_the_others() {
-    let version = version(&[
-        (0, sized(5, "a", "z", 1_000)),
-        (1, sized(1, "a", "c", 10)),
-        (1, sized(2, "d", "f", 20)),
-        (1, sized(3, "g", "i", 40)),
-    ]);
-    let size = |low: &str, high: &str| {
-        let mut asked = Vec::new();
-        let mut half = |file: &FileMeta, key: &[u8]| {
-            asked.push((file.number, String::from_utf8(key.to_vec()).unwrap()));
-            Ok(file.bytes / 2)
-        };
-        let bytes = version.approximate_bytes(low.as_bytes(), high.as_bytes(), &mut half).unwrap();
-        (bytes, asked.into_iter().map(|(number, _)| number).collect::<Vec<_>>())
-    };
-    assert_eq!(size("A", "zz"), (1_070, vec![]));
-    assert_eq!(size("d", "g"), (20, vec![5, 5]));
-    assert_eq!(size("e", "h"), (10 + 20, vec![5, 5, 2, 3]));
-    assert_eq!(size("x", "b"), (0, vec![]));
-    let failing = &mut |_: &FileMeta, _: &[u8]| Err(crate::Error::Usage("no".to_owned()));
-    assert!(version.approximate_bytes(b"e", b"h", failing).is_err());
-}
-
-/// The order of bytes backwards.
-struct Backwards;
-
-impl Compare for Backwards {
-    fn name(&self) -> &str {
-        "backwards"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
-    }
-}
-
 /// A model of a level: numbers, and first and last keys.
 type Model = [BTreeMap<u64, (Vec<u8>, Vec<u8>)>; LEVELS];
 
@@ -284,6 +242,6 @@ fn random_edits(seed: u64, order: Comparator) {
 fn random_edits_agree_with_a_model() {
     for seed in seeds_or(1..=20) {
         random_edits(seed, Comparator::Bytewise);
-        random_edits(seed, Comparator::Custom(Arc::new(Backwards)));
+        random_edits(seed, backwards());
     }
 }

@@ -49,6 +49,23 @@ fn draw(compaction: &Compaction) -> String {
     text
 }
 
+/// A compaction that nobody picked.
+pub(crate) fn by_hand(
+    level: usize,
+    output_level: usize,
+    inputs: [Vec<Arc<FileMeta>>; 2],
+) -> Compaction {
+    Compaction {
+        level,
+        output_level,
+        inputs,
+        grandparents: Vec::new(),
+        trivial_move: false,
+        reason: Reason::Manual,
+        pointer: None,
+    }
+}
+
 fn pick_in(version: &Version, in_progress: &InProgressCompactions) -> Option<Compaction> {
     pick(version, &options(), in_progress, SEQUENCE_MAX)
 }
@@ -306,15 +323,7 @@ fn level_0_is_merged_within_when_the_base_is_busy() {
         let version = parse(&drawing);
         let mut in_progress = InProgressCompactions::default();
         let size = version.files(5)[0].clone();
-        let blocker = Compaction {
-            level: 5,
-            output_level: 6,
-            inputs: [vec![size], version.files(6).to_vec()],
-            grandparents: vec![],
-            trivial_move: false,
-            reason: Reason::Size,
-            pointer: None,
-        };
+        let blocker = by_hand(5, 6, [vec![size], version.files(6).to_vec()]);
         let _id = in_progress.start(&blocker, version.order());
         start_all(&version, &mut in_progress)
     };
@@ -483,14 +492,6 @@ fn removals_hide_what_lies_below_and_beside() {
 #[test]
 #[should_panic(expected = "a compaction has inputs")]
 fn a_compaction_without_inputs_is_not_registered_with_empty_bounds() {
-    let compaction = Compaction {
-        level: 1,
-        output_level: 2,
-        inputs: [vec![], vec![]],
-        grandparents: vec![],
-        trivial_move: false,
-        reason: Reason::Manual,
-        pointer: None,
-    };
+    let compaction = by_hand(1, 2, [vec![], vec![]]);
     let _ = InProgressCompactions::default().start(&compaction, &Comparator::Bytewise);
 }

@@ -92,12 +92,15 @@ fn history(
         }
         create_with(Arc::clone(fs), 1_024)
     };
-    let mut manifest = loop {
-        match make() {
-            Ok(manifest) => break manifest,
-            Err(error) => attempt(error)?,
+    let made = |attempt: &mut dyn FnMut(Error) -> Result<()>| -> Result<Manifest> {
+        loop {
+            match make() {
+                Ok(manifest) => return Ok(manifest),
+                Err(error) => attempt(error)?,
+            }
         }
     };
+    let mut manifest = made(attempt)?;
     acknowledged.push(shape(manifest.state()));
     for index in 1..=EDITS {
         if index % 5 == 0 {
@@ -106,12 +109,7 @@ fn history(
                     attempt(error)?;
                 }
             }
-            manifest = loop {
-                match make() {
-                    Ok(manifest) => break manifest,
-                    Err(error) => attempt(error)?,
-                }
-            };
+            manifest = made(attempt)?;
         }
         step(&**fs, &mut manifest, index, attempt)?;
         acknowledged.push(shape(manifest.state()));
@@ -127,6 +125,21 @@ fn undisturbed() -> (Vec<Shape>, u64) {
     history(&shared, &mut shapes, &mut Err).unwrap();
     assert_eq!(shapes.len(), EDITS + 1);
     (shapes, fs.operations())
+}
+
+/// The history on a disk that fails as planned: what was acknowledged, how it ended, and the file
+/// system.
+fn disturbed(
+    disk: &MemFs,
+    plan: FaultPlan,
+    attempt: &mut dyn FnMut(Error) -> Result<()>,
+) -> (Vec<Shape>, Result<()>, FaultFs) {
+    let fs = FaultFs::new(Arc::new(disk.clone()));
+    fs.arm(plan);
+    let mut acknowledged = Vec::new();
+    let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+    let ended = history(&shared, &mut acknowledged, attempt);
+    (acknowledged, ended, fs)
 }
 
 /// A disk that a crash could leave, and how it was drawn.
@@ -208,11 +221,9 @@ fn the_power_goes_at_every_operation() {
     let mut found = [0; 2];
     for at in 1..=operations {
         let disk = disk();
-        let fs = FaultFs::new(Arc::new(disk.clone()));
-        fs.arm(FaultPlan::from_then_on(at, Fault::PowerOut));
-        let mut acknowledged = Vec::new();
-        let shared: Arc<dyn Fs> = Arc::new(fs);
-        assert!(history(&shared, &mut acknowledged, &mut Err).is_err());
+        let plan = FaultPlan::from_then_on(at, Fault::PowerOut);
+        let (acknowledged, ended, _) = disturbed(&disk, plan, &mut Err);
+        assert!(ended.is_err());
         assert_eq!(acknowledged, shapes[..acknowledged.len()]);
         for Image { how, seed, disk } in images(&disk, 8, at) {
             let what = format!("operation {at}, {how}");
@@ -230,11 +241,9 @@ fn the_process_dies_at_every_operation() {
     let (shapes, operations) = undisturbed();
     for at in 1..=operations {
         let disk = disk();
-        let fs = FaultFs::new(Arc::new(disk.clone()));
-        fs.arm(FaultPlan::from_then_on(at, Fault::PowerOut));
-        let mut acknowledged = Vec::new();
-        let shared: Arc<dyn Fs> = Arc::new(fs);
-        assert!(history(&shared, &mut acknowledged, &mut Err).is_err());
+        let plan = FaultPlan::from_then_on(at, Fault::PowerOut);
+        let (acknowledged, ended, _) = disturbed(&disk, plan, &mut Err);
+        assert!(ended.is_err());
         // The next process reads what is only in the page cache, goes on, and loses power at once:
         // what it saw must not vanish under what it did.
         let restarted = disk.process_crash_image();
@@ -259,12 +268,8 @@ fn failed_syncs(failed_sync: FailedSync) {
     for at in 1..=operations {
         let disk = disk();
         disk.set_failed_sync(failed_sync);
-        let fs = FaultFs::new(Arc::new(disk.clone()));
-        let syncs = [Operation::Sync, Operation::SyncDir];
-        fs.arm(FaultPlan::once(at, Fault::Io).only(&syncs));
-        let mut acknowledged = Vec::new();
-        let shared: Arc<dyn Fs> = Arc::new(fs.clone());
-        let ended = history(&shared, &mut acknowledged, &mut Err);
+        let plan = FaultPlan::once(at, Fault::Io).only(&[Operation::Sync, Operation::SyncDir]);
+        let (acknowledged, ended, fs) = disturbed(&disk, plan, &mut Err);
         if fs.injected() == 0 {
             break;
         }
@@ -306,19 +311,17 @@ fn every_operation_fails_once() {
         let mut finals = 0;
         for at in 1..=operations {
             let disk = disk();
-            let fs = FaultFs::new(Arc::new(disk.clone()));
-            fs.arm(FaultPlan::once(at, fault));
             let what = format!("operation {at}, {fault:?}");
-            let mut acknowledged = Vec::new();
             let mut failures = 0;
-            let shared: Arc<dyn Fs> = Arc::new(fs.clone());
-            let done = history(&shared, &mut acknowledged, &mut |error| {
+            let mut attempt = |error| {
                 failures += 1;
                 match error {
                     Error::Io(_) if failures == 1 => Ok(()),
                     error => Err(error),
                 }
-            });
+            };
+            let (acknowledged, done, fs) =
+                disturbed(&disk, FaultPlan::once(at, fault), &mut attempt);
             assert_eq!(fs.injected(), 1, "{what}");
             if matches!(fault, Fault::Short | Fault::Interrupted) {
                 assert!(done.is_ok() && failures == 0, "{what}: {done:?}");
@@ -342,15 +345,13 @@ fn every_operation_fails_from_some_point_on() {
     let (shapes, operations) = undisturbed();
     for at in 1..=operations {
         let disk = disk();
-        let fs = FaultFs::new(Arc::new(disk.clone()));
-        fs.arm(FaultPlan::from_then_on(at, Fault::Io));
-        let mut acknowledged = Vec::new();
-        let shared: Arc<dyn Fs> = Arc::new(fs);
         let mut patience = 5;
-        let ended = history(&shared, &mut acknowledged, &mut |error| {
+        let mut attempt = |error| {
             patience -= 1;
             if patience > 0 { Ok(()) } else { Err(error) }
-        });
+        };
+        let plan = FaultPlan::from_then_on(at, Fault::Io);
+        let (acknowledged, ended, _) = disturbed(&disk, plan, &mut attempt);
         assert!(ended.is_err());
         for Image { how, disk: image, .. } in images(&disk, 2, at) {
             let what = format!("from operation {at} on, {how}");

@@ -1,6 +1,6 @@
 //! Bytes of the manifest and of `CURRENT` that are not what was written, and missing files.
 
-use super::{add, create, dir, disk, end_of_records, message, open};
+use super::{add, create, dir, disk, end_of_records, message, open, touch};
 use crate::error::{Error, Result};
 use crate::key::Comparator;
 use crate::manifest::page::{PAGE_BYTES, put_record};
@@ -212,10 +212,6 @@ fn the_file_that_current_names_counts_and_must_be_there() {
 
 #[test]
 fn a_store_without_current_is_damaged() {
-    let touch = |disk: &MemFs, name: &str| {
-        let options = OpenOptions::new().write(true).create(true);
-        disk.open(&dir().join(name), &options).unwrap();
-    };
     let missing = "/db/CURRENT: byte 0: the file is missing, but the store is not";
     let with_table = disk();
     touch(&with_table, &table_name(4));

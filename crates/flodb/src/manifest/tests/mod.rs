@@ -6,11 +6,10 @@ mod damage;
 pub(crate) mod fuzzed;
 
 use super::*;
-use crate::key::Compare;
+use crate::key::tests::backwards;
 use crate::version::Version;
 use crate::version::tests::{adding, file, plain};
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, MemFs};
-use std::cmp::Ordering;
 
 pub(super) const DIR: &str = "/db";
 
@@ -58,6 +57,12 @@ pub(super) fn message<T>(result: Result<T>) -> String {
         Ok(_) => panic!("no error"),
         Err(error) => error.to_string(),
     }
+}
+
+/// Makes an empty file beside the manifest.
+pub(super) fn touch(disk: &MemFs, name: &str) {
+    let options = OpenOptions::new().write(true).create(true);
+    disk.open(&dir().join(name), &options).unwrap();
 }
 
 fn names(fs: &dyn Fs) -> Vec<String> {
@@ -187,27 +192,14 @@ fn an_edit_that_does_not_fit_changes_nothing() {
     assert_eq!(open(disk).unwrap().1, *manifest.state());
 }
 
-struct Other;
-
-impl Compare for Other {
-    fn name(&self) -> &str {
-        "somebody.else"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
-    }
-}
-
 #[test]
 fn another_order_of_keys_is_refused_by_name() {
     let disk = disk();
     add(&mut create(disk.clone()));
-    let other = Comparator::Custom(Arc::new(Other));
-    let error = Manifest::open(Arc::new(disk), dir(), other).unwrap_err();
+    let error = Manifest::open(Arc::new(disk), dir(), backwards()).unwrap_err();
     assert!(matches!(error, Error::Usage(_)));
     let message = error.to_string();
-    assert!(message.contains("\"keyrack.bytewise\"") && message.contains("\"somebody.else\""));
+    assert!(message.contains("\"keyrack.bytewise\"") && message.contains("\"test.backwards\""));
 }
 
 #[test]
@@ -254,19 +246,15 @@ fn a_store_can_begin_with_the_state_of_another() {
 fn what_nobody_names_is_obsolete() {
     let disk = disk();
     let mut manifest = create(disk.clone());
-    let touch = |name: &str| {
-        let options = OpenOptions::new().write(true).create(true);
-        disk.open(&dir().join(name), &options).unwrap();
-    };
     let kept = add(&mut manifest);
     let old = add(&mut manifest);
     manifest.log(&VersionEdit { deleted: vec![(0, old)], ..VersionEdit::default() }).unwrap();
     let unfinished = manifest.numbers().issue();
     for number in [kept, old, unfinished.get(), 90] {
-        touch(&table_name(number));
+        touch(&disk, &table_name(number));
     }
     for name in ["MANIFEST-000000", ".CURRENT.0011.tmp", "LOCK", "notes.txt", "7.table"] {
-        touch(name);
+        touch(&disk, name);
     }
     disk.create_dir(&dir().join("000091.table")).unwrap();
     let obsolete = |manifest: &Manifest, live: &[u64]| {
@@ -293,7 +281,7 @@ fn nothing_is_obsolete_before_an_edit_has_succeeded() {
     let fs = FaultFs::new(Arc::new(disk.clone()));
     let mut manifest = create(fs.clone());
     let stray = dir().join(table_name(50));
-    disk.open(&stray, &OpenOptions::new().write(true).create(true)).unwrap();
+    touch(&disk, &table_name(50));
     assert_eq!(manifest.obsolete(HashSet::new).unwrap(), std::slice::from_ref(&stray));
 
     fs.arm(FaultPlan::once(1, Fault::NoSpace).only(&[Operation::Write]));
@@ -314,8 +302,7 @@ fn numbers_of_files_left_behind_are_not_given_again() {
     let disk = disk();
     let manifest = create(disk.clone());
     let lost = manifest.numbers().issue().get();
-    let options = OpenOptions::new().write(true).create(true);
-    disk.open(&dir().join(table_name(lost)), &options).unwrap();
+    touch(&disk, &table_name(lost));
     drop(manifest);
     let (manifest, state) = open(disk).unwrap();
     assert_eq!(state.next_file, lost + 1);

@@ -106,6 +106,6 @@ fn the_comparator_must_be_the_same() {
     assert!(try_open(&fs, 0, &reverse).is_ok());
     for other in [bytewise, by_length] {
         let Err(Error::Usage(message)) = try_open(&fs, 0, &other) else { panic!("{other:?}") };
-        assert!(message.contains("test.reverse") && message.contains(other.name()), "{message}");
+        assert!(message.contains("test.backwards") && message.contains(other.name()), "{message}");
     }
 }

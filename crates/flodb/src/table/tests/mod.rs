@@ -14,6 +14,7 @@ use super::{ReadOptions, Table, TableMeta, TableOptions, TableWriter};
 use crate::cache::BlockCache;
 use crate::compress::Compression;
 use crate::error::{Error, Result};
+use crate::key::tests::{backwards, internal};
 use crate::key::{self, Comparator, Compare, Kind};
 use crate::range_tombstones::RangeTombstone;
 use keyrack_testkit::random::Draw;
@@ -33,12 +34,6 @@ const COMPRESSIONS: [Compression; 4] =
 
 fn path() -> &'static Path {
     Path::new(PATH)
-}
-
-fn internal(user: &[u8], sequence: u64, kind: Kind) -> Vec<u8> {
-    let mut key = Vec::new();
-    key::append(&mut key, user, sequence, kind);
-    key
 }
 
 fn range_delete(begin: &[u8], end: &[u8], sequence: u64) -> RangeTombstone {
@@ -170,19 +165,6 @@ fn random_read_options(draw: &mut Draw) -> ReadOptions {
     }
 }
 
-/// The order of bytes, backwards.
-struct Reverse;
-
-impl Compare for Reverse {
-    fn name(&self) -> &str {
-        "test.reverse"
-    }
-
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
-    }
-}
-
 /// By length first: neighbours need not have anything in common.
 struct ByLength;
 
@@ -197,9 +179,7 @@ impl Compare for ByLength {
 }
 
 fn orders() -> [Comparator; 3] {
-    let custom = [Arc::new(Reverse) as Arc<dyn Compare>, Arc::new(ByLength)];
-    let [reverse, by_length] = custom.map(Comparator::Custom);
-    [Comparator::Bytewise, reverse, by_length]
+    [Comparator::Bytewise, backwards(), Comparator::Custom(Arc::new(ByLength))]
 }
 
 fn is_corruption<T>(result: &Result<T>) -> bool {

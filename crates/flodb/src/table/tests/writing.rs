@@ -89,7 +89,7 @@ fn a_table_of_range_deletes_alone_has_no_entries() {
         (internal(b"c", 4, Kind::DeleteRange), b"z".to_vec()),
     ];
     for compression in COMPRESSIONS {
-        for order in orders().into_iter().filter(|order| order.name() != "test.reverse") {
+        for order in orders().into_iter().filter(|order| order.name() != "test.backwards") {
             let options =
                 TableOptions { compression, comparator: order.clone(), ..TableOptions::default() };
             let (fs, meta) = written(&options, &ranges);
