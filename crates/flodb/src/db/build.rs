@@ -26,7 +26,7 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse};
 use crate::manifest::FileNumber;
-use crate::open_table::{OpenTable, file_meta, table_path};
+use crate::open_table::{OpenTable, table_path};
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use crate::table::TableWriter;
 use crate::version::FileMeta;
@@ -394,7 +394,7 @@ impl Output<'_> {
             }
         };
         let is_paranoid = self.inner.options.paranoid_checks;
-        let opened = self.inner.open_table(Arc::new(file_meta(number, meta)));
+        let opened = self.inner.open_table(Arc::new(FileMeta::new(number, meta)));
         let checked = opened.and_then(|table| {
             if is_paranoid { table.table().verify().map(|()| table) } else { Ok(table) }
         });

@@ -8,7 +8,6 @@ use super::{DropFilter, LockRank};
 use crate::compaction::InProgressCompactions;
 use std::sync::OnceLock;
 
-/// The state of compactions.
 pub(crate) struct CompactionState {
     /// Held while a compaction is chosen.
     pub(crate) in_progress: RankedMutex<InProgressCompactions>,

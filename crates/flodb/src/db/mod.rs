@@ -58,6 +58,7 @@ mod write_controller;
 mod write_path;
 
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
+pub(crate) use open::take_lock;
 
 use crate::error::{Error, Result};
 use crate::options::Options;

@@ -238,7 +238,8 @@ fn create_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn take_lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn Lock>> {
+/// Keeps others out of the directory.
+pub(crate) fn take_lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn Lock>> {
     fs.lock(&dir.join(LOCK)).map_err(|error| {
         if error.is_locked() { Error::Locked(dir.to_owned()) } else { error.into() }
     })
@@ -299,7 +300,6 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The options of the log.
 fn log_options(fs: &dyn Fs, options: &Options, state: &State, sync: Sync) -> LogOptions {
     let begun = state.log_id != 0;
     LogOptions {

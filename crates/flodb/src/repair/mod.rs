@@ -31,8 +31,9 @@ mod plan;
 mod tables;
 
 use crate::check::{Finding, LOST_DIR};
-use crate::error::{Error, Result};
-use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest};
+use crate::db::take_lock;
+use crate::error::Result;
+use crate::manifest::{CURRENT, LOG_DIR, Manifest};
 use crate::options::Options;
 use keyrack_vfs::{FileKind, Fs};
 use plan::Plan;
@@ -67,16 +68,14 @@ pub struct RepairReport {
 /// manifest, all tables whose keys overlap. O(bytes).
 ///
 /// # Errors
-/// [`Error::Locked`] if the store is open; [`Error::Usage`] if there is nothing of a store, if its
-/// keys have another order, or if a later program wrote it; [`Error::Io`], and then a repair can be
-/// tried again.
+/// [`Locked`](crate::Error::Locked) if the store is open; [`Usage`](crate::Error::Usage) if there
+/// is nothing of a store, if its keys have another order, or if a later program wrote it;
+/// [`Io`](crate::Error::Io), and then a repair can be tried again.
 pub fn repair(fs: Arc<dyn Fs>, dir: &Path, options: &Options) -> Result<RepairReport> {
     options.check()?;
     // Nothing is made where there is nothing.
     fs.list(dir)?;
-    let _lock = fs.lock(&dir.join(LOCK)).map_err(|error| {
-        if error.is_locked() { Error::Locked(dir.to_owned()) } else { Error::from(error) }
-    })?;
+    let _lock = take_lock(&*fs, dir)?;
     let mut plan = Plan::make(Arc::clone(&fs), dir, options)?;
     let mut report = RepairReport {
         log_records: plan.log_records,

@@ -8,7 +8,7 @@ use crate::check::Finding;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, SEQUENCE_MAX, user_of};
 use crate::manifest::{CURRENT, FileName, FileNumbers, LOCK, LOG_DIR, Manifest, Salvaged, State};
-use crate::open_table::{file_meta, table_path};
+use crate::open_table::table_path;
 use crate::options::Options;
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
 use keyrack_vfs::Fs;
@@ -249,7 +249,7 @@ impl Planner<'_, '_> {
             let number = self.rename(&it.path);
             let what = format!("this is table {}; it is table {number} now", file.number);
             self.losses.push(Finding::damage(&it.path, 0, what));
-            placed.push((level, Arc::new(copy_of(&file, number))));
+            placed.push((level, Arc::new(FileMeta { number, ..FileMeta::clone(&file) })));
         }
         if !damaged.is_empty() {
             placed.extend(self.restore_damaged(
@@ -340,7 +340,7 @@ impl Planner<'_, '_> {
             if let (true, Some(meta)) = (it.is_sound(), it.meta()) {
                 let number = it.number.unwrap_or(0);
                 let file = match sequence {
-                    None => file_meta(number, meta.clone()),
+                    None => FileMeta::new(number, meta.clone()),
                     Some(sequence) => FileMeta::stamped(number, meta, sequence),
                 };
                 sources.push(Source::new(self.io, &it.path, file)?);
@@ -390,7 +390,7 @@ impl Planner<'_, '_> {
     /// A table that was just written, to be merged with others.
     fn source_of(&self, file: &FileMeta) -> Result<Source> {
         let path = table_path(self.io.dir, file.number);
-        Source::new(self.io, &path, copy_of(file, file.number))
+        Source::new(self.io, &path, file.clone())
     }
 
     /// A table that overlaps with no other stays as it is.
@@ -399,7 +399,7 @@ impl Planner<'_, '_> {
             return source.file;
         }
         let number = self.rename(&source.path);
-        Arc::new(copy_of(&source.file, number))
+        Arc::new(FileMeta { number, ..FileMeta::clone(&source.file) })
     }
 
     /// The sequence number of the entries of a table that came from outside: what the manifest said
@@ -421,24 +421,6 @@ impl Planner<'_, '_> {
                     tables with smaller numbers, and for earlier than the others";
         self.losses.push(Finding::damage(&it.path, 0, what));
         Some(sequence)
-    }
-}
-
-/// The same file under another number.
-fn copy_of(file: &FileMeta, number: u64) -> FileMeta {
-    FileMeta {
-        number,
-        bytes: file.bytes,
-        smallest: file.smallest.clone(),
-        largest: file.largest.clone(),
-        entries: file.entries,
-        deletes: file.deletes,
-        range_deletes: file.range_deletes,
-        sequence_min: file.sequence_min,
-        sequence_max: file.sequence_max,
-        sequence: file.sequence,
-        checksum: file.checksum,
-        ..FileMeta::default()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::iterator::{Child, Merge};
 use crate::key::{Comparator, SEQUENCE_MAX, parse, user_of};
 use crate::manifest::{FileName, FileNumber, FileNumbers};
-use crate::open_table::{file_meta, table_path};
+use crate::open_table::table_path;
 use crate::options::Options;
 use crate::range_tombstones::RangeTombstone;
 use crate::table::{Lost, ReadOptions, Table, TableMeta, TableWriter, Unsound, salvage};
@@ -317,7 +317,7 @@ impl<'a, 'w> Output<'a, 'w> {
     fn end(&mut self) -> Result<()> {
         // No table is in work.
         let Some((number, writer)) = self.writer.take() else { return Ok(()) };
-        let file = file_meta(number, writer.finish()?);
+        let file = FileMeta::new(number, writer.finish()?);
         let path = table_path(self.io.dir, number);
         self.built.push(Source::new(self.io, &path, file)?.file);
         Ok(())

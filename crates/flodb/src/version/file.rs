@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
 const DENSE_SHARE: u64 = 4;
 
 /// A table of a version. The numbers never change.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct FileMeta {
     /// Of the file's name.
     pub(crate) number: u64,
@@ -43,7 +43,23 @@ pub(crate) struct FileMeta {
     pub(crate) checksum: u64,
     /// Whether a compaction reads it now. Written by `compaction::InProgressCompactions` alone,
     /// under the lock that guards the choice of compactions, and read under it.
-    pub(crate) being_compacted: AtomicBool,
+    pub(crate) being_compacted: BeingCompacted,
+}
+
+/// A claim is of the moment: it belongs to no copy, and tells no two tables apart.
+#[derive(Default)]
+pub(crate) struct BeingCompacted(AtomicBool);
+
+impl Clone for BeingCompacted {
+    fn clone(&self) -> Self {
+        BeingCompacted::default()
+    }
+}
+
+impl PartialEq for BeingCompacted {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl FileMeta {
@@ -87,11 +103,28 @@ impl FileMeta {
     /// Whether a compaction reads it now.
     pub(crate) fn is_being_compacted(&self) -> bool {
         // Relaxed: the lock that guards the choice of compactions orders it.
-        self.being_compacted.load(AtomicOrdering::Relaxed)
+        self.being_compacted.0.load(AtomicOrdering::Relaxed)
     }
 
     pub(crate) fn set_being_compacted(&self, claimed: bool) {
-        self.being_compacted.store(claimed, AtomicOrdering::Relaxed);
+        self.being_compacted.0.store(claimed, AtomicOrdering::Relaxed);
+    }
+
+    /// What the manifest holds of a new table.
+    pub(crate) fn new(number: u64, meta: TableMeta) -> Self {
+        FileMeta {
+            number,
+            bytes: meta.bytes,
+            smallest: meta.smallest,
+            largest: meta.largest,
+            entries: meta.entries,
+            deletes: meta.deletes,
+            range_deletes: meta.range_deletes,
+            sequence_min: meta.sequence_min,
+            sequence_max: meta.sequence_max,
+            checksum: meta.checksum,
+            ..FileMeta::default()
+        }
     }
 
     /// What is to be said of a table from outside, whose entries get this sequence number.
@@ -104,40 +137,54 @@ impl FileMeta {
             bound
         };
         FileMeta {
-            number,
-            bytes: meta.bytes,
             smallest: bound(&meta.smallest),
             largest: bound(&meta.largest),
-            entries: meta.entries,
-            deletes: meta.deletes,
             sequence_min: sequence,
             sequence_max: sequence,
             sequence: Some(sequence),
-            checksum: meta.checksum,
-            ..FileMeta::default()
+            ..FileMeta::new(number, meta.clone())
         }
     }
 
-    /// Whether this is said of the table that has `meta`. An open bound may lie behind its entries.
+    /// Whether this is said of the table that has `meta`.
     pub(crate) fn describes(&self, meta: &TableMeta, order: &Comparator) -> bool {
+        self.difference(meta, order).is_none()
+    }
+
+    /// What a table says of itself that this does not say of it: the two are written together, so
+    /// one of them belongs to another table. `None` if they agree.
+    pub(crate) fn difference(&self, meta: &TableMeta, order: &Comparator) -> Option<String> {
         let same_bound = |bound: &[u8], stored: &[u8]| match (self.sequence, parse(bound)) {
             (Some(_), Some(bound)) => parse(stored).is_some_and(|stored| {
                 (bound.user, bound.kind, 0) == (stored.user, stored.kind, stored.sequence)
             }),
             _ => bound == stored,
         };
-        let sequences = match self.sequence {
+        let (sequence_min, sequence_max) = match self.sequence {
             Some(_) => (0, 0),
             None => (self.sequence_min, self.sequence_max),
         };
+        let numbers = [
+            ("bytes", self.bytes, meta.bytes),
+            ("entries", self.entries, meta.entries),
+            ("removals", self.deletes, meta.deletes),
+            ("removed ranges", self.range_deletes, meta.range_deletes),
+            ("as its first sequence number", sequence_min, meta.sequence_min),
+            ("as its last sequence number", sequence_max, meta.sequence_max),
+        ];
+        if let Some((what, there, here)) = numbers.iter().find(|(_, there, here)| there != here) {
+            return Some(format!("it has {here} {what}, not {there}"));
+        }
+        if !same_bound(&self.smallest, &meta.smallest) {
+            return Some("it begins with another key".to_owned());
+        }
+        // An open bound is where a range tombstone ends, behind the last entry.
         let reaches = self.is_open() && order.internal(&meta.largest, &self.largest).is_lt();
-        let same_checksum = self.checksum == 0 || self.checksum == meta.checksum;
-        same_checksum
-            && (self.bytes, self.entries, self.deletes) == (meta.bytes, meta.entries, meta.deletes)
-            && self.range_deletes == meta.range_deletes
-            && sequences == (meta.sequence_min, meta.sequence_max)
-            && same_bound(&self.smallest, &meta.smallest)
-            && (reaches || same_bound(&self.largest, &meta.largest))
+        if !reaches && !same_bound(&self.largest, &meta.largest) {
+            return Some("it ends with another key".to_owned());
+        }
+        let same = self.checksum == 0 || self.checksum == meta.checksum;
+        (!same).then(|| "its checksum is another".to_owned())
     }
 
     /// Holds the numbers against each other.
@@ -159,20 +206,6 @@ impl FileMeta {
             return wrong("it has sequence numbers beside the one of all its entries");
         }
         Ok(())
-    }
-}
-
-impl PartialEq for FileMeta {
-    /// By what is written down; a claim is of the moment.
-    fn eq(&self, other: &Self) -> bool {
-        let numbers = |file: &FileMeta| {
-            let sequences = (file.sequence_min, file.sequence_max, file.sequence);
-            let removals = (file.deletes, file.range_deletes);
-            (file.number, file.bytes, file.entries, removals, sequences, file.checksum)
-        };
-        numbers(self) == numbers(other)
-            && self.smallest == other.smallest
-            && self.largest == other.largest
     }
 }
 
@@ -199,5 +232,55 @@ impl fmt::Debug for FileMeta {
             write!(f, "{range_deletes} of ranges, ")?;
         }
         write!(f, "sequences {sequence_min} to {sequence_max}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Kind;
+    use crate::key::tests::internal;
+
+    #[test]
+    fn every_difference_to_the_manifest_is_seen() {
+        let order = Comparator::Bytewise;
+        let table = TableMeta {
+            bytes: 1000,
+            entries: 10,
+            deletes: 3,
+            range_deletes: 1,
+            smallest: internal(b"b", 5, Kind::Put),
+            largest: internal(b"y", 9, Kind::Delete),
+            sequence_min: 5,
+            sequence_max: 20,
+            raw_bytes: 500,
+            replaced: 0,
+            checksum: 77,
+        };
+        let seen = |change: fn(&mut FileMeta)| {
+            let mut file = FileMeta::new(7, table.clone());
+            change(&mut file);
+            file.difference(&table, &order)
+        };
+        assert_eq!(seen(|_| {}), None);
+        let found = |change| seen(change).expect("a difference");
+        assert_eq!(found(|file| file.bytes += 1), "it has 1000 bytes, not 1001");
+        assert!(found(|file| file.entries -= 1).contains("entries"));
+        assert!(found(|file| file.deletes = 1).contains("removals"));
+        assert!(found(|file| file.range_deletes = 0).contains("ranges"));
+        assert!(found(|file| file.sequence_min = 4).contains("first sequence"));
+        assert!(found(|file| file.sequence_max = 21).contains("last sequence"));
+        assert!(found(|file| file.smallest = internal(b"b", 6, Kind::Put)).contains("begins"));
+        assert!(found(|file| file.largest = internal(b"y", 9, Kind::Put)).contains("ends"));
+        assert!(found(|file| file.largest = internal(b"z", 1, Kind::Put)).contains("ends"));
+        assert!(found(|file| file.checksum = 78).contains("checksum"));
+        assert_eq!(seen(|file| file.checksum = 0), None, "an earlier program has not written it");
+        // An open bound may lie behind the entries, but not before them.
+        let open = |user| internal(user, SEQUENCE_MAX, Kind::DeleteRange);
+        let mut file = FileMeta::new(7, table.clone());
+        file.largest = open(b"z");
+        assert_eq!(file.difference(&table, &order), None);
+        file.largest = open(b"x");
+        assert!(file.difference(&table, &order).is_some());
     }
 }
