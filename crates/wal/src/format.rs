@@ -21,7 +21,6 @@ pub(crate) const FRONT_BYTES: u64 = 4_096;
 pub(crate) const HEADER_BYTES: usize = 512;
 /// Where the seal stands: in a sector of its own.
 pub(crate) const SEAL_OFFSET: u64 = 512;
-/// Bytes of the seal.
 pub(crate) const SEAL_BYTES: usize = 36;
 /// Bytes of a mark: one sector.
 pub(crate) const MARK_BYTES: usize = 512;

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// The name of a segment that is being created.
 pub(crate) const NEW_NAME: &str = "segment.new";
-/// The name of the marker.
 pub(crate) const MARKER_NAME: &str = "NEWEST";
 /// The ending of a segment's name.
 const SUFFIX: &str = ".wal";

@@ -2,38 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use keyrack_vfs::{CrashPolicy, File, Fs, MemFs, OpenOptions};
+use keyrack_vfs::{Fs, MemFs};
 use keyrack_wal::{Error, Options, Recovered};
 
-use crate::tool::{DIR, Records, append, new_disk, open, open_from, small};
+use crate::tool::{
+    DIR, Records, append, copy, file, new_disk, open, open_from, segments, small, start_of,
+};
 use keyrack_testkit::random::{Announced, Draw, successive_seeds};
-
-/// The segments, by LSN.
-fn files(disk: &MemFs) -> Vec<PathBuf> {
-    let entries = disk.list(Path::new(DIR)).unwrap();
-    let paths = entries.iter().map(|entry| Path::new(DIR).join(&entry.name));
-    paths.filter(|path| path.extension().is_some_and(|it| it == "wal")).collect()
-}
-
-fn file(disk: &MemFs, path: &Path) -> std::sync::Arc<dyn File> {
-    disk.open(path, &OpenOptions::new().read(true).write(true)).unwrap()
-}
-
-/// The LSN that a segment's name says.
-fn start_of(path: &Path) -> u64 {
-    u64::from_str_radix(path.file_stem().unwrap().to_str().unwrap(), 16).unwrap()
-}
 
 /// The file that holds an LSN, and where in it.
 fn place_of(disk: &MemFs, lsn: u64) -> (PathBuf, u64) {
-    let path = files(disk).into_iter().rfind(|path| start_of(path) <= lsn).unwrap();
+    let path = segments(disk).into_iter().rfind(|path| start_of(path) <= lsn).unwrap();
     let place = 4_096 + (lsn - start_of(&path));
     (path, place)
-}
-
-/// A copy of the disk, to be damaged.
-fn copy(disk: &MemFs) -> MemFs {
-    disk.crash_image(0, CrashPolicy::KeepAll)
 }
 
 /// A log of two segments. Records up to the returned LSN are synced, two more are not.
@@ -78,7 +59,7 @@ fn judge(disk: &MemFs, written: &Records, what: &str) -> Option<(usize, Recovere
 /// Flips one bit at every byte of every file. Most of the free space is passed over in steps.
 fn flip_all(closed: bool, check: impl Fn(Option<(usize, Recovered)>, &str)) {
     let (disk, written, _) = sample(closed);
-    let all = files(&disk);
+    let all = segments(&disk);
     assert_eq!(all.len(), 2);
     let last = written.last().map_or(0, |(lsn, payload)| lsn + payload.len() as u64 + 16);
     for path in &all {
@@ -177,7 +158,7 @@ fn a_log_with_a_file_cut_removed_or_swapped_is_refused_or_loses_only_the_unsynce
         written.push((append(&log, &[number; 60]).unwrap().0, vec![number; 60]));
     }
     drop(log);
-    let all = files(&disk);
+    let all = segments(&disk);
     assert_eq!(all.len(), 4);
     let refused = |image: &MemFs, what: &str| {
         assert_eq!(judge(image, &written, what).map(|found| found.0), None, "{what}");
@@ -211,7 +192,7 @@ fn a_log_with_a_file_cut_removed_or_swapped_is_refused_or_loses_only_the_unsynce
 #[test]
 fn random_damage_never_gives_a_wrong_record() {
     let (disk, written, _) = sample(false);
-    let all = files(&disk);
+    let all = segments(&disk);
     let mut kinds = [0; 3];
     for seed in successive_seeds(1_500) {
         let _announced = Announced(seed);

@@ -4,23 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crc_fast::crc32_iscsi;
-use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, OpenOptions, Operation};
-use keyrack_wal::{Error, Options, salvage};
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
+use keyrack_wal::{Error, Options};
 
-use crate::tool::{DIR, append, new_disk, open, open_from, small};
+use crate::tool::{
+    DIR, append, copy, file, new_disk, open, open_from, salvaged, segments, small, start_of,
+};
 
 fn marker() -> PathBuf {
     Path::new(DIR).join("NEWEST")
-}
-
-fn segments(disk: &MemFs) -> Vec<PathBuf> {
-    let entries = disk.list(Path::new(DIR)).unwrap();
-    let paths = entries.iter().map(|entry| Path::new(DIR).join(&entry.name));
-    paths.filter(|path| *path != marker()).collect()
-}
-
-fn copy(disk: &MemFs) -> MemFs {
-    disk.crash_image(0, CrashPolicy::KeepAll)
 }
 
 /// A log with so many synced records, after a kill or a close.
@@ -67,10 +59,9 @@ fn a_salvage_reports_the_newest_segment_as_a_hole() {
     for records in [20, 200] {
         let disk = sample(small(), records, true);
         let newest = segments(&disk).pop().unwrap();
-        let start = u64::from_str_radix(newest.file_stem().unwrap().to_str().unwrap(), 16).unwrap();
+        let start = start_of(&newest);
         disk.remove_file(&newest).unwrap();
-        let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
-        let salvaged = salvage(&disk, Path::new(DIR), Some(0), None, nothing).unwrap();
+        let (salvaged, _) = salvaged(&disk, Some(0), None);
         let hole = salvaged.holes.iter().find(|hole| hole.path == newest).unwrap();
         assert!(hole.from <= start && hole.to == start + 4_096, "{hole:?}");
         assert!(salvaged.top >= hole.to);
@@ -98,8 +89,7 @@ fn one_torn_slot_of_the_marker_does_no_harm() {
     let (_, records) = open(&disk, small());
     for slot in 0..2 {
         let image = copy(&disk);
-        let file = image.open(&marker(), &OpenOptions::new().write(true)).unwrap();
-        file.write_at(slot * 512 + 30, &[0xff; 100]).unwrap();
+        file(&image, &marker()).write_at(slot * 512 + 30, &[0xff; 100]).unwrap();
         let (log, same) = open(&image, small());
         assert_eq!(same, records);
         append(&log, b"more").unwrap();
@@ -120,15 +110,13 @@ fn files_of_another_log_are_refused_by_its_identity() {
         let (found, what) = refusal(&image, ours);
         assert_eq!(found, path, "{what}");
         assert!(what.contains("of another log"), "{what}");
-        let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
-        let salvaged = salvage(&image, Path::new(DIR), Some(0), None, nothing).unwrap();
+        let (salvaged, _) = salvaged(&image, Some(0), None);
         assert!(salvaged.holes.iter().any(|hole| hole.path == path), "{path:?}");
     }
     let (_, what) = refusal(&disk, theirs);
     assert!(what.contains("of another log"), "{what}");
-    let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
     for (id, records) in [(7, 100), (8, 0), (0, 0)] {
-        let salvaged = salvage(&disk, Path::new(DIR), Some(0), Some(id), nothing).unwrap();
+        let (salvaged, _) = salvaged(&disk, Some(0), Some(id));
         assert_eq!((salvaged.holes.is_empty(), salvaged.records), (id == 7, records), "{id}");
     }
 }
@@ -139,7 +127,7 @@ fn remove_identity(disk: &MemFs, path: &Path) {
     header[56..64].fill(0);
     let sum = crc32_iscsi(&header[..508]).rotate_right(15).wrapping_add(0xa282_ead8);
     header[508..].copy_from_slice(&sum.to_le_bytes());
-    let file = disk.open(path, &OpenOptions::new().write(true)).unwrap();
+    let file = file(disk, path);
     file.write_at(0, &header).unwrap();
     file.sync_all().unwrap();
 }
@@ -162,8 +150,7 @@ fn a_crash_while_an_old_log_gets_its_identity_is_no_damage() {
         drop(log);
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
             let image = disk.crash_image(at, policy);
-            let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
-            let salvaged = salvage(&image, Path::new(DIR), Some(0), Some(0), nothing).unwrap();
+            let (salvaged, _) = salvaged(&image, Some(0), Some(0));
             assert_eq!(salvaged.holes, []);
             let (log, same) = open(&image, Options { id: 6, ..small() });
             assert_eq!(same, records, "{at}, {policy:?}");
@@ -198,8 +185,7 @@ fn after_a_close_an_earlier_copy_of_the_newest_segment_is_damage() {
             let image = copy(&disk);
             image.write_atomic(&newest, content).unwrap();
             assert_eq!(refusal(&image, small()).0, newest, "copy {age}");
-            let nothing = &mut |_: u64, _: &[u8]| Ok::<_, Error>(());
-            let salvaged = salvage(&image, Path::new(DIR), Some(0), None, nothing).unwrap();
+            let (salvaged, _) = salvaged(&image, Some(0), None);
             assert!(salvaged.holes.iter().any(|hole| hole.path == newest), "copy {age}");
         }
         // The end that is marked counts until there is a record behind it.

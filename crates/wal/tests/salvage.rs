@@ -1,40 +1,24 @@
 //! What is read out of damaged logs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use keyrack_vfs::{CrashPolicy, Fs, MemFs, OpenOptions};
+use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use keyrack_wal::{Error, Salvaged, salvage};
 
-use crate::tool::{DIR, Records, append, new_disk, open, open_from, payload, small};
+use crate::tool::{
+    DIR, Records, append, copy, file, new_disk, open, open_from, payload, salvaged, segments, small,
+};
 use keyrack_testkit::random::{Announced, Draw, successive_seeds};
 
-/// The segments, by LSN.
-fn files(disk: &MemFs) -> Vec<PathBuf> {
-    let entries = disk.list(Path::new(DIR)).unwrap();
-    let paths = entries.iter().map(|entry| Path::new(DIR).join(&entry.name));
-    paths.filter(|path| path.extension().is_some_and(|it| it == "wal")).collect()
-}
-
-fn copy(disk: &MemFs) -> MemFs {
-    disk.crash_image(0, CrashPolicy::KeepAll)
-}
-
 fn flip(disk: &MemFs, path: &Path, at: u64) {
-    let file = disk.open(path, &OpenOptions::new().read(true).write(true)).unwrap();
+    let file = file(disk, path);
     let mut byte = [0];
     file.read_exact_at(at, &mut byte).unwrap();
     file.write_at(at, &[byte[0] ^ 0x41]).unwrap();
 }
 
 fn read(disk: &MemFs, from: Option<u64>) -> (Salvaged, Records) {
-    let mut records = Records::new();
-    let mut replay = |lsn: u64, payload: &[u8]| {
-        records.push((lsn, payload.to_vec()));
-        Ok::<_, Error>(())
-    };
-    let salvaged = salvage(disk, Path::new(DIR), from, None, &mut replay).unwrap();
-    assert_eq!(salvaged.records, records.len() as u64);
-    (salvaged, records)
+    salvaged(disk, from, None)
 }
 
 /// A closed log of four segments and more.
@@ -47,7 +31,7 @@ fn sample() -> (MemFs, Records) {
         written.push((append(&log, &payload).unwrap().0, payload));
     }
     log.close().unwrap();
-    assert!(files(&disk).len() >= 3);
+    assert!(segments(&disk).len() >= 3);
     (disk, written)
 }
 
@@ -69,7 +53,7 @@ fn judge(disk: &MemFs, written: &Records, what: &str) -> usize {
 #[test]
 fn a_whole_log_is_given_whole() {
     let (disk, written) = sample();
-    let before: Vec<_> = files(&disk).iter().map(|path| disk.read(path).unwrap()).collect();
+    let before: Vec<_> = segments(&disk).iter().map(|path| disk.read(path).unwrap()).collect();
     for from in [None, Some(0), Some(written[50].0)] {
         let (salvaged, records) = read(&disk, from);
         let wanted = written.iter().filter(|(at, _)| *at >= from.unwrap_or(0)).cloned();
@@ -78,7 +62,7 @@ fn a_whole_log_is_given_whole() {
         assert_eq!((holes, dropped_bytes, dropped_records), (Vec::new(), 0, 0));
         assert!(end > written.last().unwrap().0 && top >= end);
     }
-    let after: Vec<_> = files(&disk).iter().map(|path| disk.read(path).unwrap()).collect();
+    let after: Vec<_> = segments(&disk).iter().map(|path| disk.read(path).unwrap()).collect();
     assert_eq!(before, after, "nothing is written");
     let (salvaged, records) = read(&new_disk(), None);
     assert_eq!((records, salvaged), (Records::new(), Salvaged::default()), "no log");
@@ -87,7 +71,7 @@ fn a_whole_log_is_given_whole() {
 #[test]
 fn a_flipped_byte_costs_one_record() {
     let (disk, written) = sample();
-    for path in files(&disk) {
+    for path in segments(&disk) {
         for at in (0..640).step_by(3).chain((4_096..8_192).step_by(7)) {
             let damaged = copy(&disk);
             flip(&damaged, &path, at);
@@ -100,11 +84,10 @@ fn a_flipped_byte_costs_one_record() {
 #[test]
 fn files_that_are_cut_cost_what_was_in_them() {
     let (disk, written) = sample();
-    for path in files(&disk) {
+    for path in segments(&disk) {
         for len in [0, 100, 512, 4_096, 4_097, 5_000, 8_191] {
             let damaged = copy(&disk);
-            let file = damaged.open(&path, &OpenOptions::new().write(true)).unwrap();
-            file.set_len(len).unwrap();
+            file(&damaged, &path).set_len(len).unwrap();
             judge(&damaged, &written, &format!("{} cut at {len}", path.display()));
             let (salvaged, _) = read(&damaged, Some(0));
             assert!(!salvaged.holes.is_empty(), "{} cut at {len}", path.display());
@@ -120,7 +103,7 @@ fn files_that_are_cut_cost_what_was_in_them() {
 #[test]
 fn what_is_not_connected_with_the_end_needs_somebody_who_asks_for_it() {
     let (disk, written) = sample();
-    let all = files(&disk);
+    let all = segments(&disk);
     disk.remove_file(&all[1]).unwrap();
     let (asked, records) = read(&disk, Some(0));
     assert!(records.contains(&written[0]) && records.contains(written.last().unwrap()));
@@ -160,7 +143,7 @@ fn what_was_dropped_does_not_come_back() {
             kept.push((append(&log, &payload).unwrap().0, payload));
         }
         log.close().unwrap();
-        for path in files(&torn) {
+        for path in segments(&torn) {
             let damaged = copy(&torn);
             flip(&damaged, &path, draw.below(56));
             let (_, records) = read(&damaged, Some(0));
@@ -175,8 +158,8 @@ fn what_was_dropped_does_not_come_back() {
 #[test]
 fn a_log_of_a_later_version_is_not_taken_for_damage() {
     let (disk, _) = sample();
-    let path = files(&disk).pop().unwrap();
-    let file = disk.open(&path, &OpenOptions::new().read(true).write(true)).unwrap();
+    let path = segments(&disk).pop().unwrap();
+    let file = file(&disk, &path);
     let mut header = [0; 512];
     file.read_exact_at(0, &mut header).unwrap();
     header[8] = 2;

@@ -1,12 +1,12 @@
 //! What the tests share: seeds and draws, opening a log and listing what it replays.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use keyrack_testkit::random::Draw;
-use keyrack_vfs::{Fs, MemFs};
-use keyrack_wal::{Error, Log, Options, Recovered};
+use keyrack_vfs::{CrashPolicy, File, Fs, MemFs, OpenOptions};
+use keyrack_wal::{Error, Log, Options, Recovered, Salvaged, salvage};
 
 /// Where the log lies.
 pub(crate) const DIR: &str = "/db/log";
@@ -75,6 +75,40 @@ pub(crate) fn payload(draw: &mut Draw, length_max: usize) -> Vec<u8> {
     };
     let byte = draw.next();
     (0..length.min(length_max as u64)).map(|at| (byte ^ at.wrapping_mul(37)) as u8).collect()
+}
+
+/// The segments, by LSN.
+pub(crate) fn segments(disk: &MemFs) -> Vec<PathBuf> {
+    let entries = disk.list(Path::new(DIR)).unwrap();
+    let paths = entries.iter().map(|entry| Path::new(DIR).join(&entry.name));
+    paths.filter(|path| path.extension().is_some_and(|it| it == "wal")).collect()
+}
+
+/// The LSN that a segment's name says.
+pub(crate) fn start_of(path: &Path) -> u64 {
+    u64::from_str_radix(path.file_stem().unwrap().to_str().unwrap(), 16).unwrap()
+}
+
+/// A copy of the disk, to be damaged.
+pub(crate) fn copy(disk: &MemFs) -> MemFs {
+    disk.crash_image(0, CrashPolicy::KeepAll)
+}
+
+/// A file that is there, to be damaged.
+pub(crate) fn file(disk: &MemFs, path: &Path) -> Arc<dyn File> {
+    disk.open(path, &OpenOptions::new().read(true).write(true)).unwrap()
+}
+
+/// What a salvage finds from the first LSN on, and the records that it gives.
+pub(crate) fn salvaged(disk: &MemFs, from: Option<u64>, id: Option<u64>) -> (Salvaged, Records) {
+    let mut records = Records::new();
+    let mut replay = |lsn: u64, payload: &[u8]| {
+        records.push((lsn, payload.to_vec()));
+        Ok::<_, Error>(())
+    };
+    let salvaged = salvage(disk, Path::new(DIR), from, id, &mut replay).unwrap();
+    assert_eq!(salvaged.records, records.len() as u64);
+    (salvaged, records)
 }
 
 /// Runs `work` in a thread of its own, and fails if it does not come back: some faults of a log
