@@ -1,12 +1,11 @@
 //! Checkpoints: what they hold, what they let go of, and what goes on meanwhile.
 
-use crate::support::{DIR, close, content, files, get, open, stat, tiny, with_logs};
+use crate::support::{DIR, close, content, get, open, stat, tiny, with_logs};
 use keyrack_rowstore::{Options, RowSession, Rows};
 use keyrack_store::Error;
-use keyrack_testkit::random::{Announced, Draw, seeds};
+use keyrack_testkit::damage::directory;
 use keyrack_vfs::{CrashPolicy, Fs, MemFs, OpenOptions};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 fn fill(session: &mut dyn RowSession, rows: u32, round: u8) {
@@ -31,7 +30,7 @@ fn logs_do_not_grow_without_bound() {
     }
     assert!(sizes[7] <= sizes[2], "{sizes:?}");
     assert_eq!(stat(&store, "checkpoint_rows"), 2000.0);
-    let parts = files(&disk, Path::new(DIR)).into_keys();
+    let parts = directory(&disk, Path::new(DIR)).into_keys();
     assert_eq!(parts.filter(|path| path.to_string_lossy().ends_with(".rows")).count(), 1);
     let expected = content(&store);
     close(store);
@@ -67,7 +66,7 @@ fn many_rows_are_cut_into_parts_that_any_number_of_threads_can_load() {
     assert!(store.checkpoint().unwrap());
     let expected = content(&store);
     close(store);
-    let parts: Vec<u64> = files(&disk, Path::new(DIR))
+    let parts: Vec<u64> = directory(&disk, Path::new(DIR))
         .iter()
         .filter(|(path, _)| path.to_string_lossy().ends_with(".rows"))
         .map(|(_, bytes)| bytes.len() as u64)
@@ -140,53 +139,6 @@ fn a_row_removed_before_a_checkpoint_does_not_come_back_with_an_older_put_logged
         });
         let image = disk.crash_image(1, CrashPolicy::KeepAll);
         assert_eq!(open(&image, with_logs(1)).len(), 0, "round {round}");
-    }
-}
-
-#[test]
-fn a_checkpoint_beside_writers_and_a_crash_lose_nothing() {
-    for seed in seeds() {
-        let _seed = Announced(seed);
-        let disk = MemFs::new();
-        let store = open(&disk, with_logs(2));
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let (store, is_over) = (&store, &is_over);
-            for writer in 0..3_u8 {
-                scope.spawn(move || {
-                    let mut draw = Draw::new(seed + u64::from(writer));
-                    let mut session = store.session().unwrap();
-                    for n in 0..3000_u32 {
-                        let key = [draw.below(200) as u8, draw.below(3) as u8];
-                        match draw.below(4) {
-                            0 => drop(session.remove(&key).unwrap()),
-                            _ => drop(session.put(&key, &n.to_le_bytes(), 0, 0).unwrap()),
-                        }
-                        if draw.below(4) == 0 {
-                            session.flush().unwrap();
-                        }
-                    }
-                });
-            }
-            scope.spawn(move || {
-                while !is_over.load(Ordering::Relaxed) {
-                    store.checkpoint().unwrap();
-                }
-            });
-            while store.len() < 300 {
-                std::thread::yield_now();
-            }
-            is_over.store(true, Ordering::Relaxed);
-        });
-        let expected = content(&store);
-        let image = disk.process_crash_image();
-        drop(store);
-        assert!(content(&open(&image, tiny())) == expected);
-        // And from the files of another checkpoint alone.
-        let store = open(&image, with_logs(3));
-        store.checkpoint().unwrap();
-        close(store);
-        assert!(content(&open(&image, with_logs(3))) == expected);
     }
 }
 

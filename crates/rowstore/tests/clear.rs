@@ -3,10 +3,8 @@
 use crate::support::{close, content, get, open, stat, tiny, with_logs};
 use keyrack_rowstore::{Eviction, Options, RowSession, RowStore, Rows};
 use keyrack_store::Update;
-use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::MemFs;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn fill(session: &mut dyn RowSession, rows: u32) {
@@ -211,50 +209,4 @@ fn the_sweeper_gives_back_what_was_cleared() {
     assert!(stat(&store, "memory_bytes") < 200.0);
     drop(session);
     close(store);
-}
-
-/// Clears, writers and sweeps beside each other: whatever was cleared is gone, and in the end the
-/// counts are those of what is there.
-#[test]
-fn counts_are_exact_after_clears_beside_writers_and_sweeps() {
-    for seed in seeds() {
-        let _seed = Announced(seed);
-        let store = open(&MemFs::new(), with_logs(2));
-        let running = AtomicUsize::new(3);
-        std::thread::scope(|scope| {
-            let (store, running) = (&store, &running);
-            for thread in 0..3_u64 {
-                scope.spawn(move || {
-                    let mut draw = Draw::new(seed ^ thread << 32);
-                    let mut session = store.session().unwrap();
-                    for n in 0..2000 * factor() {
-                        let key = (draw.below(600) as u16).to_be_bytes();
-                        match draw.below(100) {
-                            0 => session.clear().unwrap(),
-                            1..=10 => drop(session.remove(&key).unwrap()),
-                            _ => drop(session.put(&key, &[1; 40], 0, n as u64 % 2).unwrap()),
-                        }
-                        session.flush().unwrap();
-                    }
-                    running.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
-            scope.spawn(move || {
-                while running.load(Ordering::Relaxed) > 0 {
-                    store.sweep(0).unwrap();
-                    store.len();
-                }
-            });
-        });
-        store.sweep(0).unwrap();
-        let expected = content(&store).len();
-        assert_eq!((store.len(), stat(&store, "dead_rows")), (expected as u64, 0.0));
-        let mut session = store.session().unwrap();
-        session.clear().unwrap();
-        session.flush().unwrap();
-        assert_eq!(store.len(), 0);
-        store.sweep(0).unwrap();
-        let sums = ["rows", "memory_bytes", "volatile_rows", "dead_rows"];
-        assert_eq!(sums.map(|name| stat(&store, name)), [0.0; 4]);
-    }
 }

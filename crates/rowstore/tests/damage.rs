@@ -1,9 +1,10 @@
 //! Files that are not what was written: a clean error with file and offset, or nothing lost.
 
-use crate::support::{Content, DIR, close, content, files, open, open_with, tiny};
+use crate::support::{Content, DIR, close, content, open, open_with, tiny};
 use keyrack_rowstore::{Options, Rows};
 use keyrack_store::Error;
-use keyrack_vfs::{CrashPolicy, Fs, MemFs, OpenOptions};
+use keyrack_testkit::damage::directory;
+use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,16 +53,22 @@ fn look(disk: &MemFs, expected: &Content, what: &dyn Fn() -> String) -> bool {
     }
 }
 
-fn set(disk: &MemFs, path: &Path, at: usize, byte: u8) {
-    let file = disk.open(path, &OpenOptions::new().write(true)).unwrap();
-    file.write_at(at as u64, &[byte]).unwrap();
+fn copy(disk: &MemFs) -> MemFs {
+    disk.crash_image(1, CrashPolicy::KeepAll)
+}
+
+/// The disk with other bytes in one file.
+fn with(disk: &MemFs, path: &Path, bytes: &[u8]) -> MemFs {
+    let image = copy(disk);
+    image.write_atomic(path, bytes).unwrap();
+    image
 }
 
 #[test]
 fn a_flipped_byte_anywhere_is_found_or_harmless() {
     let (disk, expected) = build();
     let (mut flips, mut found) = (0, 0);
-    for (path, bytes) in files(&disk, Path::new(DIR)) {
+    for (path, bytes) in directory(&disk, Path::new(DIR)) {
         let is_manifest = path.ends_with("MANIFEST");
         for (at, byte) in bytes.iter().enumerate() {
             // Bytes that nothing was written into stand for each other, and so do watermarks.
@@ -69,8 +76,9 @@ fn a_flipped_byte_anywhere_is_found_or_harmless() {
             if (is_free || is_manifest) && at % 97 != 0 {
                 continue;
             }
-            let image = disk.crash_image(1, CrashPolicy::KeepAll);
-            set(&image, &path, at, byte ^ (1 << (at % 8)));
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            let image = with(&disk, &path, &flipped);
             flips += 1;
             found += usize::from(look(&image, &expected, &|| format!("{path:?}, byte {at}")));
         }
@@ -81,17 +89,17 @@ fn a_flipped_byte_anywhere_is_found_or_harmless() {
 #[test]
 fn a_missing_file_is_found() {
     let (disk, expected) = build();
-    for path in files(&disk, Path::new(DIR)).into_keys() {
-        let image = disk.crash_image(1, CrashPolicy::KeepAll);
+    for path in directory(&disk, Path::new(DIR)).into_keys() {
+        let image = copy(&disk);
         image.remove_file(&path).unwrap();
         let is_found = look(&image, &expected, &|| format!("without {path:?}"));
         assert!(is_found || !path.to_string_lossy().contains("checkpoint"), "{path:?}");
     }
     // All of the log, and all but the log.
-    let image = disk.crash_image(1, CrashPolicy::KeepAll);
+    let image = copy(&disk);
     image.remove_dir_all(&Path::new(DIR).join("log")).unwrap();
     assert!(look(&image, &expected, &|| "without the log".to_owned()));
-    let image = disk.crash_image(1, CrashPolicy::KeepAll);
+    let image = copy(&disk);
     image.remove_file(&Path::new(DIR).join("MANIFEST")).unwrap();
     assert!(look(&image, &expected, &|| "without the manifest".to_owned()));
 }
@@ -99,25 +107,21 @@ fn a_missing_file_is_found() {
 #[test]
 fn files_cut_zeroed_and_exchanged_are_found() {
     let (disk, expected) = build();
-    let all = files(&disk, Path::new(DIR));
+    let all = directory(&disk, Path::new(DIR));
     let mut found = 0;
     for (path, bytes) in &all {
         for cut in [0, 1, bytes.len() / 2, bytes.len().saturating_sub(1)] {
-            let image = disk.crash_image(1, CrashPolicy::KeepAll);
-            let file = image.open(path, &OpenOptions::new().write(true)).unwrap();
-            file.set_len(cut as u64).unwrap();
-            drop(file);
+            let mut resized = bytes.clone();
+            resized.resize(cut, 0);
+            let image = with(&disk, path, &resized);
             found += usize::from(look(&image, &expected, &|| format!("{path:?} cut at {cut}")));
-            let image = disk.crash_image(1, CrashPolicy::KeepAll);
-            for at in cut..bytes.len().min(cut + 512) {
-                set(&image, path, at, 0);
-            }
+            let mut zeroed = bytes.clone();
+            zeroed.iter_mut().skip(cut).take(512).for_each(|byte| *byte = 0);
+            let image = with(&disk, path, &zeroed);
             found += usize::from(look(&image, &expected, &|| format!("{path:?} zeroed at {cut}")));
         }
         for (other, other_bytes) in all.iter().filter(|(other, _)| *other > path) {
-            let image = disk.crash_image(1, CrashPolicy::KeepAll);
-            image.write_atomic(path, other_bytes).unwrap();
-            image.write_atomic(other, bytes).unwrap();
+            let image = with(&with(&disk, path, other_bytes), other, bytes);
             let what = || format!("{path:?} for {other:?}");
             found += usize::from(look(&image, &expected, &what));
         }
@@ -128,13 +132,13 @@ fn files_cut_zeroed_and_exchanged_are_found() {
 #[test]
 fn extra_files_are_let_alone_or_removed() {
     let (disk, expected) = build();
-    let image = disk.crash_image(1, CrashPolicy::KeepAll);
+    let image = copy(&disk);
     let names = ["checkpoint-00000000000000ff-0000.rows", ".MANIFEST.0123.tmp", "notes.txt"];
     for name in names {
         image.write_atomic(&Path::new(DIR).join(name), b"something").unwrap();
     }
     assert!(!look(&image, &expected, &|| "extra files".to_owned()));
-    let left: Vec<PathBuf> = files(&image, Path::new(DIR)).into_keys().collect();
+    let left: Vec<PathBuf> = directory(&image, Path::new(DIR)).into_keys().collect();
     let is_left = |name: &str| left.contains(&Path::new(DIR).join(name));
     assert_eq!(names.map(is_left), [false, false, true]);
 }
@@ -143,7 +147,7 @@ fn extra_files_are_let_alone_or_removed() {
 fn a_log_of_another_store_is_refused() {
     let (disk, _) = build();
     let other = MemFs::new();
-    for (path, bytes) in files(&disk, &Path::new(DIR).join("log")) {
+    for (path, bytes) in directory(&disk, &Path::new(DIR).join("log")) {
         let path = Path::new("/store/second").join(path.file_name().unwrap());
         other.create_dir_all(path.parent().unwrap()).unwrap();
         other.write_atomic(&path, &bytes).unwrap();

@@ -4,10 +4,11 @@
 //! second log that is not used any more. They are never written again: when a format changes, its
 //! version goes up, and another store joins them.
 
-use crate::support::{Content, DIR, close, content, files, open, tiny, with_logs};
+use crate::support::{Content, DIR, close, content, open, tiny, with_logs};
 use keyrack_rowstore::{Options, Rows};
 use keyrack_store::Update;
-use keyrack_vfs::{FileKind, Fs, MemFs, RealFs};
+use keyrack_testkit::damage::directory;
+use keyrack_vfs::{Fs, MemFs, RealFs};
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
@@ -63,16 +64,11 @@ fn build() -> (MemFs, Content) {
 /// A fixture on a disk in memory.
 fn load(name: &str) -> MemFs {
     let disk = MemFs::new();
-    let mut dirs = vec![(fixture(name), PathBuf::from(DIR))];
-    while let Some((from, to)) = dirs.pop() {
-        disk.create_dir_all(&to).unwrap();
-        for entry in RealFs.list(&from).unwrap() {
-            let (from, to) = (from.join(&entry.name), to.join(&entry.name));
-            match entry.kind {
-                FileKind::Dir => dirs.push((from, to)),
-                _ => disk.write_atomic(&to, &RealFs.read(&from).unwrap()).unwrap(),
-            }
-        }
+    let root = fixture(name);
+    for (path, bytes) in directory(&RealFs, &root) {
+        let to = Path::new(DIR).join(path.strip_prefix(&root).unwrap());
+        disk.create_dir_all(to.parent().unwrap()).unwrap();
+        disk.write_atomic(&to, &bytes).unwrap();
     }
     disk
 }
@@ -85,7 +81,7 @@ fn a_store_of_version_1_opens_and_goes_on() {
 #[test]
 fn a_store_of_version_2_opens_and_goes_on() {
     if std::env::var_os("KEYRACK_REWRITE").is_some() {
-        for (path, bytes) in files(&build().0, Path::new(DIR)) {
+        for (path, bytes) in directory(&build().0, Path::new(DIR)) {
             let to = fixture("store-2").join(path.strip_prefix(DIR).unwrap());
             RealFs.create_dir_all(to.parent().unwrap()).unwrap();
             RealFs.write_atomic(&to, &bytes).unwrap();

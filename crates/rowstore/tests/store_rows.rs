@@ -2,11 +2,11 @@
 //! takes no time.
 
 use crate::groups::{flodb, over};
-use crate::support::{content, get, stat};
+use crate::support::{content, get, open, stat, with_logs};
 use crate::watched::Watched;
 use keyrack_rowstore::{Rows, StoreRows};
 use keyrack_store::{ModelStore, Store};
-use keyrack_testkit::random::{Announced, Draw, seeds};
+use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::MemFs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -177,47 +177,63 @@ fn what_a_store_refuses_is_not_counted() {
 }
 
 /// Groups of several threads on the same keys, single writes, clears and sweeps all at once.
+fn counts_are_right(name: &str, rows: &dyn Rows, seed: u64, sweep: &(dyn Fn(u64) -> u64 + Sync)) {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let mut draw = Draw::new(seed * 10 + thread);
+                let mut session = rows.session().unwrap();
+                for n in 0..150 {
+                    session.at(n);
+                    let is_group = draw.below(2) == 0;
+                    if is_group {
+                        session.begin_group().unwrap();
+                    }
+                    for _ in 0..draw.below(8) {
+                        let key = [draw.below(30) as u8];
+                        let expires_ms = [0, n / 2, n + 1, 5000][draw.below(4)];
+                        match draw.below(3) {
+                            0 => drop(session.remove(&key).unwrap()),
+                            _ => drop(session.put(&key, b"v", 0, expires_ms).unwrap()),
+                        }
+                    }
+                    match draw.below(20) {
+                        0 => session.clear().unwrap(),
+                        1 => drop(sweep(n)),
+                        _ => {}
+                    }
+                    session.flush().unwrap();
+                }
+            });
+        }
+    });
+    // What was cleared goes. At the beginning of time nothing has expired.
+    sweep(0);
+    let found = content(rows);
+    assert_eq!(rows.len(), found.len() as u64, "{name}");
+    let volatile = found.values().filter(|held| held.expires_ms != 0).count();
+    assert_eq!(stat(rows, "volatile_rows"), volatile as f64, "{name}");
+}
+
 #[test]
 fn counts_are_right_whoever_writes_at_the_same_time() {
     for seed in seeds() {
         let _seed = Announced(seed);
         for (name, store) in stores() {
             let rows = over(store);
-            std::thread::scope(|scope| {
-                let rows = &rows;
-                for thread in 0..4 {
-                    scope.spawn(move || {
-                        let mut draw = Draw::new(seed * 10 + thread);
-                        let mut session = rows.session().unwrap();
-                        for n in 0..150 {
-                            session.at(n);
-                            let is_group = draw.below(2) == 0;
-                            if is_group {
-                                session.begin_group().unwrap();
-                            }
-                            for _ in 0..draw.below(8) {
-                                let key = [draw.below(30) as u8];
-                                let expires_ms = [0, n / 2, n + 1, 5000][draw.below(4)];
-                                match draw.below(3) {
-                                    0 => drop(session.remove(&key).unwrap()),
-                                    _ => drop(session.put(&key, b"v", 0, expires_ms).unwrap()),
-                                }
-                            }
-                            match draw.below(20) {
-                                0 => session.clear().unwrap(),
-                                1 => drop(rows.sweep(n).unwrap()),
-                                _ => {}
-                            }
-                            session.flush().unwrap();
-                        }
-                    });
-                }
-            });
-            // At the beginning of time nothing has expired.
-            let found = content(&rows);
-            assert_eq!(rows.len(), found.len() as u64, "{name}");
-            let volatile = found.values().filter(|held| held.expires_ms != 0).count();
-            assert_eq!(stat(&rows, "volatile_rows"), volatile as f64, "{name}");
+            counts_are_right(name, &rows, seed, &|now_ms| rows.sweep(now_ms).unwrap());
+        }
+        for round in 0..8 * factor() as u64 {
+            let rows = open(&MemFs::new(), with_logs(2));
+            let sweep = |now_ms| rows.sweep(now_ms).unwrap();
+            counts_are_right("rows of their own", &rows, seed.wrapping_add(round), &sweep);
+            let mut session = rows.session().unwrap();
+            session.clear().unwrap();
+            session.flush().unwrap();
+            assert_eq!(rows.len(), 0);
+            sweep(0);
+            let sums = ["rows", "memory_bytes", "volatile_rows", "dead_rows"];
+            assert_eq!(sums.map(|name| stat(&rows, name)), [0.0; 4]);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use keyrack_rowstore::{Options, Row, RowSession, RowStore, Rows};
 use keyrack_store::{Durability, Result};
-use keyrack_vfs::{FileKind, Fs, MemFs};
+use keyrack_vfs::{Fs, MemFs};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,6 @@ pub(crate) fn version(session: &mut dyn RowSession, key: &[u8]) -> Option<u64> {
     version
 }
 
-/// A number of the stats.
 pub(crate) fn stat(rows: &dyn Rows, wanted: &str) -> f64 {
     let mut found = None;
     rows.stats(&mut |name, value| {
@@ -96,19 +95,4 @@ pub(crate) fn stat(rows: &dyn Rows, wanted: &str) -> f64 {
         }
     });
     found.unwrap_or_else(|| panic!("no stat {wanted}"))
-}
-
-/// Every file below `dir`, with its content.
-pub(crate) fn files(fs: &dyn Fs, dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs.list(dir).unwrap() {
-        let path = dir.join(&entry.name);
-        if entry.kind == FileKind::Dir {
-            found.extend(files(fs, &path));
-        } else {
-            let bytes = fs.read(&path).unwrap();
-            found.insert(path, bytes);
-        }
-    }
-    found
 }
