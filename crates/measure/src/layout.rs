@@ -22,7 +22,6 @@ const SUB_BUCKETS_BITS: u32 = EXACT_BITS - 1;
 pub(crate) const CLAMP_MIN: u64 = 1 << 40;
 /// The bucket of clamped values.
 pub(crate) const CLAMPED_INDEX: usize = index_of(CLAMP_MIN);
-/// The number of buckets.
 pub(crate) const BUCKETS: usize = CLAMPED_INDEX + 1;
 
 const _: () = assert!(BUCKETS == 256 + (40 - 8) * 128 + 1);

@@ -31,12 +31,6 @@ pub fn quantile(samples: &[f64], q: f64) -> Option<f64> {
     quantile_of_sorted(&sorted(samples), q)
 }
 
-/// The least and the greatest sample; `None` when empty. O(n).
-pub fn min_max(samples: &[f64]) -> Option<(f64, f64)> {
-    let first = *samples.first()?;
-    Some(samples.iter().fold((first, first), |(min, max), &x| (min.min(x), max.max(x))))
-}
-
 /// The arithmetic mean; `None` when empty. O(n).
 pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
@@ -84,41 +78,28 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
 /// Seeded randomness for the tests of this crate.
 #[cfg(test)]
 pub(crate) mod seeded {
-    /// The seed of a random test: `KEYRACK_SEED` from the environment, else a fixed one. Tests name
-    /// it in their messages, so that `KEYRACK_SEED=n cargo test` replays a failure.
+    use keyrack_testkit::random::{Draw, seed_or};
+
+    /// The seed of a random test. Tests name it in their messages.
     pub(crate) fn seed() -> u64 {
-        match std::env::var("KEYRACK_SEED") {
-            Ok(text) => text.parse().expect("KEYRACK_SEED is a number"),
-            Err(_) => 20_260_729,
+        seed_or(20_260_729)
+    }
+
+    /// Draws from distributions.
+    pub(crate) trait Distributions {
+        /// Uniform in the open interval from 0 to 1.
+        fn unit(&mut self) -> f64;
+
+        /// Standard normal, by the Box-Muller transform.
+        fn normal(&mut self) -> f64 {
+            let radius = (-2.0 * self.unit().ln()).sqrt();
+            radius * (std::f64::consts::TAU * self.unit()).cos()
         }
     }
 
-    /// The splitmix64 generator: a counter and a mixing function.
-    pub(crate) struct Splitmix(pub(crate) u64);
-
-    impl Splitmix {
-        pub(crate) fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        }
-
-        /// Uniform in 0..`n`.
-        pub(crate) fn below(&mut self, n: u64) -> u64 {
-            ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
-        }
-
-        /// Uniform in the open interval from 0 to 1.
-        pub(crate) fn unit(&mut self) -> f64 {
+    impl Distributions for Draw {
+        fn unit(&mut self) -> f64 {
             ((self.next() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
-        }
-
-        /// Standard normal, by the Box-Muller transform.
-        pub(crate) fn normal(&mut self) -> f64 {
-            let radius = (-2.0 * self.unit().ln()).sqrt();
-            radius * (std::f64::consts::TAU * self.unit()).cos()
         }
     }
 }
@@ -150,12 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn mean_spread_and_extremes() {
+    fn mean_and_spread() {
         let samples = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
         assert_eq!(mean(&samples), Some(5.0));
         assert!((stddev(&samples).unwrap() - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
-        assert_eq!(min_max(&samples), Some((2.0, 9.0)));
-        assert_eq!((mean(&[]), stddev(&[1.0]), min_max(&[])), (None, None, None));
+        assert_eq!((mean(&[]), stddev(&[1.0])), (None, None));
         assert_eq!(stddev(&[6.0, 6.0]), Some(0.0));
     }
 }

@@ -4,9 +4,10 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 
 use super::*;
-use crate::stats::seeded::{Splitmix, seed};
+use crate::stats::seeded::seed;
+use keyrack_testkit::random::Draw;
 
-fn sample(random: &mut Splitmix, n: usize) -> Histogram {
+fn sample(random: &mut Draw, n: usize) -> Histogram {
     let mut histogram = Histogram::new();
     for _ in 0..n {
         let octave = random.below(39);
@@ -24,7 +25,7 @@ fn peer_of(encoded: &str) -> Peer {
 #[test]
 fn the_other_library_reads_the_same_distribution() {
     let seed = seed();
-    let histogram = sample(&mut Splitmix(seed), 20_000);
+    let histogram = sample(&mut Draw::new(seed), 20_000);
     let peer = peer_of(&export(&histogram));
     assert_eq!(peer.len(), histogram.count());
     for p in [0.0, 1.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
@@ -40,7 +41,7 @@ fn the_other_library_reads_the_same_distribution() {
 #[test]
 fn what_is_exported_comes_back() {
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     for n in [1, 2, 3, 1000, 20_000] {
         let histogram = sample(&mut random, n);
         let back = import(&export(&histogram)).unwrap();
@@ -98,7 +99,7 @@ fn an_interval_estimate_keeps_its_count() {
 #[test]
 fn a_log_is_read_by_the_log_reader() {
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     let intervals = [("get", 0.0, 1.0), ("put", 1.0, 1.25), ("", 2.25, 0.5)];
     let histograms: Vec<_> = intervals.iter().map(|_| sample(&mut random, 500)).collect();
     let mut log = log_header(1_700_000_000.25);
@@ -163,7 +164,7 @@ fn broken_text_is_an_error() {
     {
         assert_eq!(import(text), Err(Error::Base64 { offset }), "{text}");
     }
-    let good = export(&sample(&mut Splitmix(1), 100));
+    let good = export(&sample(&mut Draw::new(1), 100));
     let whole = BASE64_STANDARD.decode(&good).unwrap();
     for length in 0..whole.len() {
         let cut = import(&BASE64_STANDARD.encode(&whole[..length]));
@@ -182,7 +183,7 @@ fn broken_text_is_an_error() {
 #[test]
 fn damaged_bytes_never_panic() {
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     let mut peer = Peer::new_with_bounds(1, 1 << 30, 3).unwrap();
     for value in [1, 50, 70_000, 70_000, 1 << 29] {
         peer.record(value).unwrap();

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::live::LiveHistogram;
-use crate::stats::seeded::{Splitmix, seed};
+use crate::stats::seeded::seed;
+use keyrack_testkit::random::Draw;
 
 const PERCENTILES: [f64; 13] =
     [0.0, 0.1, 1.0, 10.0, 25.0, 50.0, 66.6, 75.0, 90.0, 99.0, 99.9, 99.99, 100.0];
@@ -16,7 +17,7 @@ fn histogram_of(values: &[u64]) -> Histogram {
 }
 
 /// Values spread evenly over the octaves up to 2^`bits`.
-fn spread(random: &mut Splitmix, bits: u32, n: usize) -> Vec<u64> {
+fn spread(random: &mut Draw, bits: u32, n: usize) -> Vec<u64> {
     (0..n)
         .map(|_| {
             let octave = random.below(u64::from(bits));
@@ -84,7 +85,7 @@ fn values_up_to_a_quarter_of_an_hour_are_within_a_128th() {
         }
     }
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     for value in spread(&mut random, 39, 20_000) {
         assert_close(read_back(value), value);
     }
@@ -93,7 +94,7 @@ fn values_up_to_a_quarter_of_an_hour_are_within_a_128th() {
 #[test]
 fn percentiles_are_nearest_rank() {
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     for n in [1, 2, 3, 10, 99, 100, 101, 1000, 5000] {
         let mut values = spread(&mut random, 39, n);
         let histogram = histogram_of(&values);
@@ -184,7 +185,7 @@ fn counts_stop_instead_of_wrapping() {
 #[test]
 fn merging_is_associative_and_commutative() {
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     let [a, b, c] = [1, 500, 3000].map(|n| spread(&mut random, 44, n));
     let all: Vec<u64> = [a.as_slice(), &b, &c].concat();
     let [a, b, c] = [a, b, c].map(|values| histogram_of(&values));
@@ -204,7 +205,7 @@ fn merging_is_associative_and_commutative() {
 #[test]
 fn a_difference_is_the_histogram_of_the_interval() {
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     let before = spread(&mut random, 39, 1000);
     let between = spread(&mut random, 39, 700);
     let earlier = histogram_of(&before);
@@ -249,7 +250,7 @@ fn buckets_account_for_every_value() {
 #[test]
 fn a_live_histogram_holds_the_same_as_a_plain_one() {
     let seed = seed();
-    let mut random = Splitmix(seed);
+    let mut random = Draw::new(seed);
     let values = spread(&mut random, 44, 5000);
     let live = LiveHistogram::new();
     for &value in &values {
@@ -262,7 +263,7 @@ fn a_live_histogram_holds_the_same_as_a_plain_one() {
 
 #[test]
 fn parts_make_an_equal_histogram() {
-    let mut random = Splitmix(seed());
+    let mut random = Draw::new(seed());
     let mut histogram = Histogram::new();
     assert_eq!(Histogram::of_parts(&histogram.parts()), Some(histogram.clone()));
     for shift in 0..64 {

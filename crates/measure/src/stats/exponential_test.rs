@@ -57,7 +57,8 @@ fn p_value(a: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::seeded::{Splitmix, seed};
+    use crate::stats::seeded::{Distributions, seed};
+    use keyrack_testkit::random::Draw;
 
     #[test]
     fn the_table_is_met() {
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn true_gaps_are_refused_as_rarely_as_promised() {
-        let mut random = Splitmix(seed());
+        let mut random = Draw::new(seed());
         let mut refused = 0;
         for _ in 0..1000 {
             let gaps: Vec<f64> = (0..200).map(|_| -random.unit().ln() * 37.0).collect();
@@ -82,8 +83,8 @@ mod tests {
 
     #[test]
     fn other_gaps_are_found_out() {
-        let mut random = Splitmix(seed());
-        let mut of = |gap: &mut dyn FnMut(&mut Splitmix) -> f64| {
+        let mut random = Draw::new(seed());
+        let mut of = |gap: &mut dyn FnMut(&mut Draw) -> f64| {
             let gaps: Vec<f64> = (0..1000).map(|_| gap(&mut random)).collect();
             anderson_darling(&gaps).unwrap().p_value
         };
@@ -91,7 +92,7 @@ mod tests {
         assert!(of(&mut |random| random.unit()) < 1e-6, "uniform gaps");
         assert!(of(&mut |random| -random.unit().ln() * random.unit().powi(2)) < 1e-6, "bursts");
         let mut turn = 0;
-        let mut batches = |random: &mut Splitmix| {
+        let mut batches = |random: &mut Draw| {
             turn += 1;
             if turn % 10 == 0 { -random.unit().ln() } else { 0.0 }
         };

@@ -221,12 +221,13 @@ impl Resampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::seeded::{Splitmix, seed};
+    use crate::stats::seeded::{Distributions, seed};
+    use keyrack_testkit::random::Draw;
 
     const TRIALS: u32 = 2000;
 
     /// `n` lognormal rates with the given median and spread of logarithms.
-    fn rates(random: &mut Splitmix, n: usize, median: f64, sigma: f64) -> Vec<f64> {
+    fn rates(random: &mut Draw, n: usize, median: f64, sigma: f64) -> Vec<f64> {
         (0..n).map(|_| median * (sigma * random.normal()).exp()).collect()
     }
 
@@ -247,8 +248,8 @@ mod tests {
             (13, (0.2, 0.001)),
             (20, (0.2, 0.1)),
         ] {
-            let mut random = Splitmix(seed ^ n as u64);
-            let mut draws = Splitmix(!seed);
+            let mut random = Draw::new(seed ^ n as u64);
+            let mut draws = Draw::new(!seed);
             let covered = coverage(|| {
                 let new = rates(&mut random, n, 3e6, sigmas.0);
                 let base = rates(&mut random, n, 2e6, sigmas.1);
@@ -267,8 +268,8 @@ mod tests {
     fn rate_intervals_cover_what_they_say() {
         let seed = seed();
         for n in [2, 3, 5, 9, 10, 13] {
-            let mut random = Splitmix(seed ^ n as u64);
-            let mut draws = Splitmix(!seed);
+            let mut random = Draw::new(seed ^ n as u64);
+            let mut draws = Draw::new(!seed);
             let covered = coverage(|| {
                 let samples = rates(&mut random, n, 1e6, 0.15);
                 rate_interval(&samples, 0.95, &mut || draws.next()).unwrap().contains(1e6)
@@ -281,8 +282,8 @@ mod tests {
     fn the_bootstrap_covers_too_little_at_three_samples() {
         // The reason for the t methods, kept as evidence.
         let seed = seed();
-        let mut random = Splitmix(seed);
-        let mut draws = Splitmix(!seed);
+        let mut random = Draw::new(seed);
+        let mut draws = Draw::new(!seed);
         let covered = coverage(|| {
             let samples = rates(&mut random, 3, 1.0, 0.1);
             bootstrap_median(&samples, 0.95, &mut || draws.next()).unwrap().contains(1.0)
@@ -312,8 +313,8 @@ mod tests {
     #[test]
     fn every_interval_contains_its_median() {
         let seed = seed();
-        let mut random = Splitmix(seed);
-        let mut draws = Splitmix(!seed);
+        let mut random = Draw::new(seed);
+        let mut draws = Draw::new(!seed);
         for _ in 0..300 {
             // Heavy tails pull the mean of the logarithms away from the median.
             let sizes = [0, 1].map(|_| 2 + random.below(14) as usize);
@@ -337,7 +338,7 @@ mod tests {
     fn a_higher_level_is_a_wider_interval() {
         let samples: Vec<f64> = (1..=12).map(|i| f64::from(i) * 10.0).collect();
         let at = |samples: &[f64], level| {
-            let mut draws = Splitmix(7);
+            let mut draws = Draw::new(7);
             rate_interval(samples, level, &mut || draws.next()).unwrap()
         };
         for samples in [&samples[..], &samples[..4]] {
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn samples_without_spread_give_a_point() {
-        let mut draws = Splitmix(1);
+        let mut draws = Draw::new(1);
         let mut draw = || draws.next();
         for n in [2, 5, 20] {
             let same = vec![8.0; n];
@@ -363,7 +364,7 @@ mod tests {
 
     #[test]
     fn without_enough_samples_there_is_no_interval() {
-        let mut draws = Splitmix(1);
+        let mut draws = Draw::new(1);
         let mut draw = || draws.next();
         let good = [1.0, 2.0];
         for bad in [&[][..], &[1.0], &[1.0, 0.0], &[1.0, -2.0], &[1.0, f64::NAN]] {

@@ -26,7 +26,8 @@ pub fn percentile_ranks(count: u64, p: f64, level: f64) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::Histogram;
-    use crate::stats::seeded::{Splitmix, seed};
+    use crate::stats::seeded::{Distributions, seed};
+    use keyrack_testkit::random::Draw;
 
     #[test]
     fn ranks_need_enough_values() {
@@ -42,7 +43,7 @@ mod tests {
 
     #[test]
     fn intervals_cover_the_true_percentile_as_often_as_they_say() {
-        let mut random = Splitmix(seed());
+        let mut random = Draw::new(seed());
         for p in [50.0, 90.0, 99.0] {
             let truth = -(1.0f64 - p / 100.0).ln() * 1e5;
             let mut covered = 0;

@@ -100,7 +100,8 @@ fn approximate(u: f64, n: f64, m: f64, tie_term: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::seeded::{Splitmix, seed};
+    use crate::stats::seeded::{Distributions, seed};
+    use keyrack_testkit::random::Draw;
 
     /// U by its definition.
     fn u_of(a: &[f64], b: &[f64]) -> f64 {
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn small_groups_agree_with_enumeration() {
         let seed = seed();
-        let mut random = Splitmix(seed);
+        let mut random = Draw::new(seed);
         for (n, m) in [(1, 1), (1, 5), (2, 3), (3, 3), (4, 4), (5, 3), (6, 6), (7, 4)] {
             for _ in 0..5 {
                 let a: Vec<f64> = (0..n).map(|_| random.unit()).collect();
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn the_order_of_the_groups_does_not_matter() {
         let seed = seed();
-        let mut random = Splitmix(seed);
+        let mut random = Draw::new(seed);
         for size in [5, 20, 60] {
             let a: Vec<f64> = (0..size).map(|_| random.unit()).collect();
             let b: Vec<f64> = (0..size / 2).map(|_| random.unit() + 0.1).collect();
