@@ -162,7 +162,6 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Its first unit.
     pub(crate) fn first_unit(&self) -> u32 {
         self.index * CHUNK_UNITS
     }

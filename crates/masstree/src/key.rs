@@ -5,7 +5,6 @@
 //! *tail*, and then by the *rank*: the length up to 16, which tells `"a"` from `"a\0"`, or 17 for
 //! every longer key. That is the order of the keys.
 
-/// Bytes of a slice.
 pub(crate) const SLICE_BYTES: usize = 8;
 
 /// The rank of a key that continues after its tail.

@@ -375,7 +375,6 @@ impl<'t> InteriorRef<'t> {
         unsafe { space.node(self.get().child[index].load(Acquire)) }
     }
 
-    /// The child for `slice`.
     #[inline]
     pub(crate) fn child_for(self, space: Space<'t>, slice: u64) -> Option<NodeRef<'t>> {
         self.child(space, simd::at_most(&self.get().separator, self.count(), slice))

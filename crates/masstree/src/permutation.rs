@@ -54,7 +54,6 @@ impl Permutation {
         borrowed.trailing_zeros() as usize / 4
     }
 
-    /// Whether `slot` is live.
     #[inline]
     pub(crate) fn is_live(self, slot: usize) -> bool {
         self.index_of(slot) < self.len()

@@ -4,17 +4,13 @@
 //! `KEYRACK_SEED=n` replaces the seeds of the random tests; a failure prints the one that it had.
 //! Sizes grow with `KEYRACK_STRESS=n`, a factor.
 
-#[cfg(test)]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod engine;
-#[cfg(test)]
 mod extras;
-#[cfg(test)]
 mod memory;
-#[cfg(test)]
 mod model;
-#[cfg(all(test, shuttle))]
+#[cfg(shuttle)]
 mod shuttled;
-#[cfg(test)]
 mod stress;
-#[cfg(test)]
 mod structure;

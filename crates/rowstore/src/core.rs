@@ -121,7 +121,6 @@ impl Disk {
         error
     }
 
-    /// Appends one record.
     pub(crate) fn append(&self, log: &Log, record: &[u8]) -> Result<u64> {
         let mut reservation = log.reserve(record.len()).map_err(|error| self.failed(error))?;
         reservation.write(&[record]).map_err(|error| self.failed(error))?;

@@ -29,7 +29,6 @@ const PATH_BYTES_MAX: u64 = 4096;
 /// Delete watermarks that a manifest may have: a power of two.
 const STRIPES_MAX: u64 = 1 << 20;
 
-/// The state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogState {
     /// It may have no record yet.

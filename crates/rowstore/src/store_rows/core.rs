@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub(super) struct Core {
     pub(super) store: Box<dyn Store>,
     pub(super) clock: AtomicU64,
-    /// The number of keys.
     pub(super) keys: AtomicI64,
     /// The number of rows with an expiry.
     pub(super) volatile: AtomicI64,

@@ -27,7 +27,6 @@ use crate::mix::Mix;
 
 /// Bytes that a disk writes whole or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
-/// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4_096;
 const SECTORS: u8 = 8;
 const _: () = assert!(PAGE_BYTES == SECTOR_BYTES * SECTORS as usize);
