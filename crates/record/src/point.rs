@@ -11,7 +11,7 @@ use std::fmt;
 pub const VERBS: [&str; 8] = ["put", "get", "del", "range", "mget", "mput", "mdel", "rmw"];
 
 /// What identifies a cell of the grid: two runs are compared cell by cell under this key.
-#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct Cell {
     /// The workload's name.
     pub workload: String,
@@ -95,7 +95,7 @@ pub struct SweepValue {
 }
 
 /// A measured cell.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Point {
     /// Which cell.
     pub cell: Cell,
@@ -238,7 +238,7 @@ impl Point {
 }
 
 /// One measurement of a cell on a store of its own.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Repeat {
     /// Which repeat, from 1.
     pub index: u32,
@@ -334,7 +334,7 @@ pub struct Aftermath {
 }
 
 /// Counts and latency of one verb in one repeat.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpStats {
     /// One of [`VERBS`], or a label of `kb.time`.
     pub op: String,
@@ -356,7 +356,7 @@ pub struct OpStats {
 }
 
 /// Latency of whole units under an open loop.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UnitStats {
     /// Units per second that were to be started.
     pub offered_per_s: f64,

@@ -25,7 +25,7 @@ pub struct Run {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Header {
     /// The version of the program.
     pub version: String,

@@ -23,11 +23,8 @@ pub(super) fn op(name: &str, values_ns: &[u64]) -> OpStats {
         op: name.to_owned(),
         calls: values_ns.len() as u64,
         prim_ops: values_ns.len() as u64,
-        hits: 0,
-        misses: 0,
-        errors: 0,
-        first_error: None,
         service: histogram(values_ns),
+        ..OpStats::default()
     }
 }
 
@@ -46,17 +43,10 @@ pub(super) fn repeat(index: u32, gets_ns: &[u64], per_s: f64) -> Repeat {
         cpu_s: 1.25,
         engine_busy: 0.5,
         ops: vec![op("get", gets_ns)],
-        unit: None,
         load: Some(Load { wall_s: 0.75, keys: 10, threads: 2, reused: true, durability: None }),
         trace_hashes: vec![0x0123_4567_89ab_cdef],
         clock_drift_ppm: -0.5,
-        rows: Vec::new(),
-        aftermath: None,
-        traffic: None,
-        pace: None,
-        counters: None,
-        cgroup: None,
-        footprint: None,
+        ..Repeat::default()
     }
 }
 
@@ -140,9 +130,7 @@ pub(super) fn run() -> Run {
                 workload: "mixed".to_owned(),
                 engine: "btree".to_owned(),
                 threads: 1,
-                sweep: None,
-                rate: None,
-                part: None,
+                ..Cell::default()
             },
             repeat: 1,
             reason: "no".to_owned(),

@@ -57,16 +57,14 @@ fn point(
             workload: workload.to_owned(),
             engine: engine.to_owned(),
             threads,
-            sweep: None,
             rate,
-            part: None,
+            ..Cell::default()
         },
         engine_version: format!("{engine} 1"),
         durability: "none".to_owned(),
         repeats,
         summary,
-        flags: Vec::new(),
-        notes: Vec::new(),
+        ..Point::default()
     }
 }
 
@@ -79,10 +77,7 @@ fn latencies(ns: u64) -> Histogram {
 fn repeat(index: u32, rate: f64, get_ns: u64) -> Repeat {
     Repeat {
         index,
-        started_s: 0.0,
         wall_s: 1.0,
-        straggle_s: 0.0,
-        warmup_s: 0.0,
         units: 1000,
         prim_ops: 1000,
         wu_per_s: rate,
@@ -94,22 +89,10 @@ fn repeat(index: u32, rate: f64, get_ns: u64) -> Repeat {
             calls: 1000,
             prim_ops: 1000,
             hits: 1000,
-            misses: 0,
-            errors: 0,
-            first_error: None,
             service: latencies(get_ns + u64::from(index)),
+            ..OpStats::default()
         }],
-        unit: None,
-        load: None,
-        trace_hashes: Vec::new(),
-        clock_drift_ppm: 0.0,
-        rows: Vec::new(),
-        aftermath: None,
-        traffic: None,
-        pace: None,
-        counters: None,
-        cgroup: None,
-        footprint: None,
+        ..Repeat::default()
     }
 }
 
@@ -130,11 +113,8 @@ pub(crate) fn run(points: Vec<Point>) -> Run {
             threads: vec![1],
             batch: vec![1],
             ops: Some(1000),
-            secs: None,
-            warmup: 0.0,
             users: 100_000,
             items: 100_000,
-            data_dir: None,
             clock: "fake".to_owned(),
             vm: "Lua 5.4".to_owned(),
             params: vec![("theta".to_owned(), "0.99".to_owned())],
@@ -144,7 +124,7 @@ pub(crate) fn run(points: Vec<Point>) -> Run {
                 sha256: "0f".repeat(32),
                 text: "return {}".to_owned(),
             }],
-            warnings: Vec::new(),
+            ..Header::default()
         },
         probes: vec![
             Probe { name: "system".to_owned(), fields: fields(&[("host", "h"), ("cpu", "c")]) },

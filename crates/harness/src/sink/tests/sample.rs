@@ -31,11 +31,8 @@ fn verb(op: &str, calls: u64, keys: u64, from_ns: u64) -> OpStats {
         op: op.to_owned(),
         calls,
         prim_ops: calls * keys,
-        hits: 0,
-        misses: 0,
-        errors: 0,
-        first_error: None,
         service: latencies(calls, from_ns),
+        ..OpStats::default()
     }
 }
 
@@ -46,7 +43,6 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         started_s: f64::from(index) * 2.5,
         wall_s,
         straggle_s: 0.001,
-        warmup_s: 0.0,
         units,
         prim_ops,
         wu_per_s: units as f64 / wall_s,
@@ -54,17 +50,10 @@ fn repeat(index: u32, wall_s: f64, units: u64, ops: Vec<OpStats>) -> Repeat {
         cpu_s: wall_s * 0.98,
         engine_busy: 0.61,
         ops,
-        unit: None,
         load: Some(Load { wall_s: 0.25, keys: 1000, threads: 1, reused: false, durability: None }),
         trace_hashes: vec![0xfeed_0000_dead_beef],
         clock_drift_ppm: 0.5,
-        rows: Vec::new(),
-        aftermath: None,
-        traffic: None,
-        pace: None,
-        counters: None,
-        cgroup: None,
-        footprint: None,
+        ..Repeat::default()
     }
 }
 
@@ -76,20 +65,13 @@ fn point(cell: Cell, version: &str, repeats: Vec<Repeat>) -> Point {
         durability: "none".to_owned(),
         repeats,
         summary,
-        flags: Vec::new(),
-        notes: Vec::new(),
+        ..Point::default()
     }
 }
 
 fn cell(workload: &str, engine: &str, threads: u32) -> Cell {
-    Cell {
-        workload: workload.to_owned(),
-        engine: engine.to_owned(),
-        threads,
-        sweep: None,
-        rate: None,
-        part: None,
-    }
+    let (workload, engine) = (workload.to_owned(), engine.to_owned());
+    Cell { workload, engine, threads, ..Cell::default() }
 }
 
 /// Gets and puts, one a unit, in the time given for each repeat.
@@ -259,8 +241,7 @@ pub(super) fn seed_run() -> Run {
             durability: "os".to_owned(),
             repeats: vec![repeat(1, 11.224, 200_000, Vec::new())],
             summary,
-            flags: Vec::new(),
-            notes: Vec::new(),
+            ..Point::default()
         }],
         failures: Vec::new(),
         interrupted: None,
