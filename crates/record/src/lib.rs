@@ -44,6 +44,6 @@ pub use point::{
 pub use ratio::{Change, Ratio};
 pub use rows::{FieldValue, ThreadRow};
 pub use run::{Error, Failure, Header, Probe, Run, SCHEMA, WorkloadText};
-pub use summary::{OpSummary, RateSummary, Summary};
-pub use timeline::{Phase, TimelineRow};
+pub use summary::{OpSummary, RateSummary, Summary, distinct};
+pub use timeline::{Phase, TimelineRow, tsv_field};
 pub use traffic::Traffic;

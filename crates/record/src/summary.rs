@@ -92,7 +92,10 @@ impl Summary {
             ops_per_s: RateSummary::of(repeats.iter().map(|r| r.ops_per_s), draw),
             cpu_us_per_unit: over(&|r| r.cpu_s * 1e6 / r.units.max(1) as f64),
             engine_busy: over(&|r| r.engine_busy),
-            ops: op_names(repeats).iter().map(|op| OpSummary::of(op, repeats)).collect(),
+            ops: distinct(repeats.iter().flat_map(|r| &r.ops).map(|op| op.op.as_str()))
+                .into_iter()
+                .map(|op| OpSummary::of(op, repeats))
+                .collect(),
             p50_ns: median_of(merged.iter().map(|h| percentile_ns(h, 50.0))),
             p99_ns: median_of(merged.iter().map(|h| percentile_ns(h, 99.0))),
             response_ns: four(&|unit| &unit.response),
@@ -138,14 +141,15 @@ impl OpSummary {
     }
 }
 
-fn op_names(repeats: &[Repeat]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for op in repeats.iter().flat_map(|r| &r.ops) {
-        if !names.contains(&op.op) {
-            names.push(op.op.clone());
+/// Each item once, in the order of its first appearance. O(items x distinct items).
+pub fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
         }
     }
-    names
+    found
 }
 
 fn merge_ops(repeat: &Repeat) -> Histogram {

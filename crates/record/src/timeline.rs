@@ -41,3 +41,21 @@ pub struct TimelineRow {
     /// Its value.
     pub value: f64,
 }
+
+/// `text` on one line and in one column, as fields of the machine-readable files have names: tab,
+/// line feed, carriage return and backslash by their letters, other control characters as `\u{..}`.
+#[must_use]
+pub fn tsv_field(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}

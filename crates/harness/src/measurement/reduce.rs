@@ -4,7 +4,7 @@ use super::context::Measurement;
 use crate::live::{Kind, LiveWorker, Totals};
 use crate::stop::{Failed, Stop};
 use crate::worker::{Outcome, WorkerFailure};
-use keyrack_record::{Load, OpStats, Repeat, ThreadRow, Traffic, UnitStats};
+use keyrack_record::{Load, OpStats, Repeat, ThreadRow, Traffic, UnitStats, distinct};
 
 /// The workers of a cell with results.
 pub(super) struct Part<'a> {
@@ -51,17 +51,14 @@ pub(super) fn repeat_of(
         trace_hashes: outcomes.iter().filter_map(|outcome| outcome.trace_hash).collect(),
         clock_drift_ppm: clock.drift_ppm(),
         rows: rows_of(outcomes),
-        aftermath: None,
         // What the machine moved is added where there is a disk.
         traffic: (!is_jobs).then(|| Traffic {
             user_written_bytes: totals.written_bytes,
             user_read_bytes: totals.read_bytes,
             ..Traffic::default()
         }),
-        pace: None,
-        counters: None,
-        cgroup: None,
-        footprint: None,
+        // What is known of the phase as a whole is added there.
+        ..Repeat::default()
     }
 }
 
@@ -99,12 +96,7 @@ fn unit_of(totals: &Totals, outcomes: &[Outcome], rate: f64, wall_s: f64) -> Uni
 
 /// What jobs reported: those of the first job by thread, then those of the next.
 fn rows_of(outcomes: &[Outcome]) -> Vec<ThreadRow> {
-    let mut tests: Vec<&str> = Vec::new();
-    for row in outcomes.iter().flat_map(|outcome| &outcome.rows) {
-        if !tests.contains(&row.test.as_str()) {
-            tests.push(&row.test);
-        }
-    }
+    let tests = distinct(outcomes.iter().flat_map(|o| &o.rows).map(|row| row.test.as_str()));
     let of_test = |test| outcomes.iter().flat_map(|o| &o.rows).filter(move |r| r.test == test);
     tests.into_iter().flat_map(of_test).cloned().collect()
 }
@@ -121,12 +113,8 @@ fn labels(outcomes: &[Outcome]) -> Vec<OpStats> {
             None => all.push(OpStats {
                 op: label.clone(),
                 calls: histogram.count(),
-                prim_ops: 0,
-                hits: 0,
-                misses: 0,
-                errors: 0,
-                first_error: None,
                 service: histogram.clone(),
+                ..OpStats::default()
             }),
         }
     }
