@@ -68,14 +68,31 @@ pub enum Verdict {
     Unsure,
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Verdict {
+    /// What a change of a metric shows.
+    pub(crate) fn of(change: Change, more_is_better: bool) -> Verdict {
+        match (change, more_is_better) {
+            (Change::Up, true) | (Change::Down, false) => Verdict::Faster,
+            (Change::Down, true) | (Change::Up, false) => Verdict::Slower,
+            (Change::Same, _) => Verdict::Same,
+            (Change::Unsure, _) => Verdict::Unsure,
+        }
+    }
+
+    /// As reports show it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Verdict::Faster => "faster",
             Verdict::Slower => "slower",
             Verdict::Same => "~",
             Verdict::Unsure => "unsure",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
@@ -202,12 +219,7 @@ fn row(base: &Point, new: &Point, metric: Metric, draw: &mut dyn FnMut() -> u64)
         point.repeats.iter().filter_map(|repeat| metric.sample(repeat)).collect()
     };
     let ratio = Ratio::of(&samples(base), &samples(new), draw)?;
-    let verdict = match (ratio.change(), metric.more_is_better()) {
-        (Change::Up, true) | (Change::Down, false) => Verdict::Faster,
-        (Change::Down, true) | (Change::Up, false) => Verdict::Slower,
-        (Change::Same, _) => Verdict::Same,
-        (Change::Unsure, _) => Verdict::Unsure,
-    };
+    let verdict = Verdict::of(ratio.change(), metric.more_is_better());
     let Ratio { base: base_median, new: new_median, ratio, interval, p } = ratio;
     let cell = base.cell.clone();
     Some(Row { cell, metric, base: base_median, new: new_median, ratio, interval, p, verdict })

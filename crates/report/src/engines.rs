@@ -14,7 +14,9 @@
 //! compared: where nobody names a base there is one for each durability.
 
 use crate::comparison::Refusal;
-use crate::render::{Column, aligned, markdown, markdown_table, one_line};
+use crate::render::{
+    Column, aligned, markdown, markdown_lists, markdown_table, one_line, text_lists,
+};
 use keyrack_measure::stats::median;
 use keyrack_record::{Cell, Point, Repeat, Run, rate_text};
 
@@ -295,18 +297,9 @@ fn fields(engines: &Engines, row: &EngineRow) -> Fields {
     };
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
     let cell = &row.cell;
-    let mut workload = cell.title();
-    if let Some(role) = cell.role() {
-        workload.push_str(&format!(" {role}"));
-    }
-    if let Some(sweep) = &cell.sweep {
-        workload.push_str(&format!(" {}={}", sweep.param, sweep.value));
-    }
-    if let Some(rate) = cell.rate {
-        workload.push_str(&format!(" rate={rate}"));
-    }
+    let role = cell.role().map(|role| format!(" {role}")).unwrap_or_default();
     [
-        one_line(&workload),
+        one_line(&format!("{}{role}{}", cell.title(), swept(cell))),
         cell.part.as_ref().map_or(cell.threads, |part| part.workers).to_string(),
         one_line(&engines.name_of(row)),
         rate_text(row.ops_per_s),
@@ -317,6 +310,13 @@ fn fields(engines: &Engines, row: &EngineRow) -> Fields {
         number(row.memory_bytes.map(mib)),
         number(row.disk_bytes.map(mib)),
     ]
+}
+
+/// Swept value and rate, each after a blank.
+pub(crate) fn swept(cell: &Cell) -> String {
+    let sweep = cell.sweep.as_ref().map(|sweep| format!(" {}={}", sweep.param, sweep.value));
+    let rate = cell.rate.map(|rate| format!(" rate={rate}"));
+    sweep.into_iter().chain(rate).collect()
 }
 
 fn mib(bytes: f64) -> f64 {
@@ -333,10 +333,7 @@ fn lists(engines: &Engines) -> Vec<(&'static str, Vec<String>)> {
 pub fn render_engines_text(engines: &Engines) -> String {
     let rows: Vec<Fields> = engines.rows.iter().map(|row| fields(engines, row)).collect();
     let mut text = format!("{}\n{}", one_line(&engines.title()), aligned(&COLUMNS, &rows));
-    for (title, lines) in lists(engines) {
-        text.push_str(&format!("\n{title}\n"));
-        lines.iter().for_each(|line| text.push_str(&format!("  {}\n", one_line(line))));
-    }
+    text.push_str(&text_lists(&lists(engines)));
     text
 }
 
@@ -348,9 +345,6 @@ pub fn render_engines_markdown(engines: &Engines) -> String {
     let mut title = markdown(&engines.title());
     title[..1].make_ascii_uppercase();
     let mut text = format!("{title}.\n\n{table}");
-    for (title, lines) in lists(engines) {
-        text.push_str(&format!("\n**{title}**\n\n"));
-        lines.iter().for_each(|line| text.push_str(&format!("- {}\n", markdown(line))));
-    }
+    text.push_str(&markdown_lists(&lists(engines)));
     text
 }

@@ -28,7 +28,7 @@ mod timeline;
 
 use crate::figures::chart::{Chart, Group};
 use crate::figures::select::Named;
-use keyrack_record::Run;
+use keyrack_record::{Cell, Run};
 
 pub use heading::Heading;
 pub use palette::{Look, Palette, Shape};
@@ -117,14 +117,20 @@ impl Charts {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let looks = palette.looks(&names);
         Charts {
-            headings: runs.iter().map(Heading::of).collect(),
+            headings: runs.iter().map(|one| Heading::of(&one.run, one.name.clone())).collect(),
             series: known
                 .into_iter()
                 .zip(looks)
                 .map(|(of, look)| Series { label: of.label.clone(), look, of })
                 .collect(),
-            charts: chart::with_distinct_names(charts),
+            charts: chart::with_distinct_names(charts, |chart| &mut chart.name),
         }
+    }
+
+    /// The series of a cell of a run, or the first one.
+    pub(crate) fn series_of(&self, run: usize, cell: &Cell) -> usize {
+        let is_its = |series: &Series| series.of.run == run && series.of.has(cell);
+        self.series.iter().position(is_its).unwrap_or(0)
     }
 
     /// The names of the charts' files without their endings, in order.

@@ -23,6 +23,7 @@ mod script;
 #[cfg(test)]
 mod tests;
 
+use crate::figures::Heading;
 use crate::figures::select::{self, Named};
 use keyrack_record::Run;
 
@@ -35,5 +36,5 @@ pub fn gnuplot_script(run: &Run) -> String {
     let runs = [Named { name: String::new(), run }];
     let series = select::series(&runs);
     let figures = select::figures(&runs, &series);
-    script::render(&script::Heading::of(run), &series, &figures)
+    script::render(&Heading::of(run, String::new()), &series, &figures)
 }

@@ -23,6 +23,7 @@ use crate::draw::escaped;
 use crate::figures::chart::Group;
 use crate::figures::palette::DASHES;
 use crate::figures::{Charts, Palette, Recorded, SAMPLES_MAX};
+use keyrack_record::distinct;
 use std::fmt::Write as _;
 
 /// Pages are smaller than this, so that they can be sent around.
@@ -178,13 +179,8 @@ fn foot(out: &mut String, runs: &[Recorded]) {
 }
 
 fn workloads(recorded: &Recorded) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for point in &recorded.run.points {
-        if !names.contains(&point.cell.workload.as_str()) {
-            names.push(&point.cell.workload);
-        }
-    }
-    names.join(", ")
+    let points = recorded.run.points.iter();
+    distinct(points.map(|point| point.cell.workload.as_str())).join(", ")
 }
 
 /// The part of identifiers that stands for a group.

@@ -44,58 +44,54 @@ const UNSURE_HINT: &str =
 /// Aligned columns. O(rows).
 #[must_use]
 pub fn render_text(comparison: &Comparison) -> String {
-    let mut text = String::new();
-    let (gating, informational) = tables(comparison);
-    for (title, rows) in [("", gating), ("latency of verbs, for information", informational)] {
-        if rows.is_empty() {
-            continue;
-        }
-        if !title.is_empty() {
-            text.push_str(&format!("\n{title}\n"));
-        }
-        text.push_str(&aligned(&COLUMNS, &rows));
-    }
-    for (title, lines) in lists(comparison) {
-        text.push_str(&format!("\n{title}\n"));
-        for line in lines {
-            text.push_str(&format!("  {}\n", one_line(&line)));
-        }
-    }
+    let title = "\nlatency of verbs, for information\n";
+    let mut text = rendered(comparison, title, |rows| aligned(&COLUMNS, rows));
+    text.push_str(&text_lists(&lists(comparison)));
     text.trim_start_matches('\n').to_owned()
+}
+
+/// Titles, and the lines below each.
+pub(crate) fn text_lists(lists: &[(&str, Vec<String>)]) -> String {
+    let list = |(title, lines): &(&str, Vec<String>)| {
+        let lines: String = lines.iter().map(|line| format!("  {}\n", one_line(line))).collect();
+        format!("\n{title}\n{lines}")
+    };
+    lists.iter().map(list).collect()
+}
+
+/// The rows that gate, and below `title` the others.
+fn rendered(comparison: &Comparison, title: &str, table: impl Fn(&[Fields]) -> String) -> String {
+    let (gating, others): (Vec<&Row>, Vec<&Row>) =
+        comparison.rows.iter().partition(|row| row.metric.gates());
+    let mut text = String::new();
+    for (title, rows) in [("", gating), (title, others)] {
+        if !rows.is_empty() {
+            let rows: Vec<Fields> = rows.into_iter().map(fields).collect();
+            text.push_str(&format!("{title}{}", table(&rows)));
+        }
+    }
+    text
 }
 
 /// Tables and lists in the Markdown of code hosts. O(rows).
 #[must_use]
 pub fn render_markdown(comparison: &Comparison) -> String {
-    let mut text = String::new();
-    let (gating, informational) = tables(comparison);
-    for (title, rows) in [("", gating), ("Latency of verbs, for information", informational)] {
-        if rows.is_empty() {
-            continue;
-        }
-        if !title.is_empty() {
-            text.push_str(&format!("\n**{title}**\n\n"));
-        }
-        text.push_str(&markdown_table(&COLUMNS, &rows));
-    }
-    for (title, lines) in lists(comparison) {
-        text.push_str(&format!("\n**{title}**\n\n"));
-        for line in lines {
-            text.push_str(&format!("- {}\n", markdown(&line)));
-        }
-    }
+    let title = "\n**Latency of verbs, for information**\n\n";
+    let mut text = rendered(comparison, title, |rows| markdown_table(&COLUMNS, rows));
+    text.push_str(&markdown_lists(&lists(comparison)));
     text.trim_start_matches('\n').to_owned()
 }
 
-type Fields = [String; 7];
-
-/// The rows that gate, and the others.
-fn tables(comparison: &Comparison) -> (Vec<Fields>, Vec<Fields>) {
-    let (gating, others): (Vec<&Row>, Vec<&Row>) =
-        comparison.rows.iter().partition(|row| row.metric.gates());
-    let fields = |rows: Vec<&Row>| rows.into_iter().map(fields).collect();
-    (fields(gating), fields(others))
+/// Titles, and the lines below each.
+pub(crate) fn markdown_lists(lists: &[(&str, Vec<String>)]) -> String {
+    let list = |(title, lines): &(&str, Vec<String>)| {
+        let lines: String = lines.iter().map(|line| format!("- {}\n", markdown(line))).collect();
+        format!("\n**{title}**\n\n{lines}")
+    };
+    lists.iter().map(list).collect()
 }
+
+type Fields = [String; 7];
 
 fn fields(row: &Row) -> Fields {
     let number = |value: f64| match row.metric {

@@ -2,6 +2,7 @@
 
 use super::figure::Dot;
 use super::text::{rate_unit, time_unit};
+use std::collections::{BTreeSet, HashSet};
 
 /// One file of pictures, one card of the page.
 #[derive(Clone, Debug)]
@@ -68,7 +69,7 @@ pub(crate) struct BarPanel {
 #[derive(Clone, Debug)]
 pub(crate) struct BarGroup {
     pub(crate) label: String,
-    /// Second line: threads, swept value.
+    /// Second line: threads, swept value, rate.
     pub(crate) detail: String,
     /// One entry a series; `None` where the cell was not measured.
     pub(crate) bars: Vec<Option<Bar>>,
@@ -183,7 +184,7 @@ fn byte_unit(largest: f64) -> (f64, &'static str) {
 }
 
 /// Above this ratio of largest to smallest a linear axis hides the smallest.
-const LINEAR_RATIO_MAX: f64 = 100.0;
+pub(crate) const LINEAR_RATIO_MAX: f64 = 100.0;
 
 impl Axis {
     /// The axis of values that begins at zero, but where one is so far ahead that the others would
@@ -204,36 +205,46 @@ impl Axis {
     }
 }
 
-impl Body {
-    /// Indices of the series in it, ascending.
-    pub(crate) fn series(&self) -> Vec<usize> {
-        let mut found: Vec<usize> = match self {
-            Body::Bars(panels) => panels
-                .iter()
-                .flat_map(|panel| &panel.groups)
-                .flat_map(|group| group.bars.iter().enumerate())
-                .filter_map(|(index, bar)| bar.map(|_| index))
-                .collect(),
-            Body::Lines(panels) => {
-                panels.iter().flat_map(|panel| &panel.curves).map(|curve| curve.series).collect()
-            }
-            Body::Forest(rows) => rows.iter().map(|row| row.series).collect(),
-        };
-        found.sort_unstable();
-        found.dedup();
-        found
+impl BarGroup {
+    /// Indices of the series that have a bar.
+    pub(crate) fn series(&self) -> impl Iterator<Item = usize> {
+        self.bars.iter().enumerate().filter_map(|(index, bar)| bar.map(|_| index))
     }
 }
 
+impl Body {
+    /// Indices of the series in it, ascending.
+    pub(crate) fn series(&self) -> Vec<usize> {
+        match self {
+            Body::Bars(panels) => {
+                let groups = panels.iter().flat_map(|panel| &panel.groups);
+                ascending(groups.flat_map(BarGroup::series))
+            }
+            Body::Lines(panels) => {
+                let curves = panels.iter().flat_map(|panel| &panel.curves);
+                ascending(curves.map(|curve| curve.series))
+            }
+            Body::Forest(rows) => ascending(rows.iter().map(|row| row.series)),
+        }
+    }
+}
+
+/// Each number once.
+pub(crate) fn ascending(series: impl Iterator<Item = usize>) -> Vec<usize> {
+    series.collect::<BTreeSet<usize>>().into_iter().collect()
+}
+
 /// Two workloads may differ only in letters that file names cannot hold.
-pub(crate) fn with_distinct_names(mut charts: Vec<Chart>) -> Vec<Chart> {
-    for index in 1..charts.len() {
-        let stem = charts[index].name.clone();
+pub(crate) fn with_distinct_names<T>(mut all: Vec<T>, name: fn(&mut T) -> &mut String) -> Vec<T> {
+    let mut taken: HashSet<String> = HashSet::new();
+    for one in &mut all {
+        let name = name(one);
+        let stem = name.clone();
         let mut number = 2;
-        while charts[..index].iter().any(|other| other.name == charts[index].name) {
-            charts[index].name = format!("{stem}-{number}");
+        while !taken.insert(name.clone()) {
+            *name = format!("{stem}-{number}");
             number += 1;
         }
     }
-    charts
+    all
 }

@@ -9,6 +9,8 @@
 //! A series is an engine of a run, or a role of its workers that a script declares; it has the same
 //! colour in every figure. Values keep the units of the record: per second and nanoseconds.
 
+use super::chart::{BarGroup, Unit, ascending};
+
 /// An engine, as the legend names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
@@ -35,32 +37,17 @@ pub(crate) struct Figure {
 
 #[derive(Debug)]
 pub(crate) enum Content {
-    Bars(Vec<Group>),
+    Bars(Vec<BarGroup>),
     Panels(Vec<Panel>),
-}
-
-/// The bars over one workload.
-#[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) label: String,
-    /// Second line: threads, swept value, rate.
-    pub(crate) detail: String,
-    /// One entry a series; `None` where the cell was not measured.
-    pub(crate) bars: Vec<Option<Bar>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Bar {
-    pub(crate) dot: Dot,
-    /// Whether the point has flags: its number is marked.
-    pub(crate) flagged: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
     pub(crate) x: XAxis,
-    pub(crate) y: Quantity,
+    pub(crate) y: Unit,
+    /// About how large the samples are, where the numbers are not in the figure.
+    pub(crate) typical: Option<f64>,
     pub(crate) curves: Vec<Curve>,
 }
 
@@ -70,21 +57,6 @@ pub(crate) enum XAxis {
     Values { label: String, values: Vec<f64> },
     /// Seconds of a phase, from zero to the last sample.
     Elapsed,
-}
-
-/// What y counts. `typical` picks the unit where the numbers are not in the script.
-#[derive(Clone, Debug)]
-pub(crate) enum Quantity {
-    /// Things a second.
-    PerSecond { of: &'static str },
-    /// Nanoseconds.
-    Time,
-    /// Things, of which about `typical` are expected.
-    Count { of: &'static str, typical: f64 },
-    /// Things a second, about `typical`.
-    SampledPerSecond { of: &'static str, typical: f64 },
-    /// A number whose panel title says it all.
-    Plain,
 }
 
 #[derive(Debug)]
@@ -178,18 +150,12 @@ impl Content {
 
     /// Indices of the series in it, ascending.
     pub(crate) fn series(&self) -> Vec<usize> {
-        let mut found: Vec<usize> = match self {
-            Content::Bars(groups) => groups
-                .iter()
-                .flat_map(|group| group.bars.iter().enumerate())
-                .filter_map(|(index, bar)| bar.as_ref().map(|_| index))
-                .collect(),
+        match self {
+            Content::Bars(groups) => ascending(groups.iter().flat_map(BarGroup::series)),
             Content::Panels(panels) => {
-                panels.iter().flat_map(|panel| &panel.curves).map(|curve| curve.series).collect()
+                let curves = panels.iter().flat_map(|panel| &panel.curves);
+                ascending(curves.map(|curve| curve.series))
             }
-        };
-        found.sort_unstable();
-        found.dedup();
-        found
+        }
     }
 }

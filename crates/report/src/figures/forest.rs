@@ -8,7 +8,8 @@ use super::chart::{Body, Chart, ForestRow, Group};
 use super::figure::Series;
 use super::select::{Workload, numbered};
 use crate::comparison::{Metric, Verdict, compare};
-use keyrack_record::{Change, Point, Ratio};
+use crate::engines::swept;
+use keyrack_record::{Point, Ratio};
 
 /// Rows of one file.
 const ROWS_MAX: usize = 36;
@@ -48,12 +49,7 @@ pub(super) fn engines(
                 series: index,
                 ratio: ratio.ratio,
                 interval: ratio.interval,
-                verdict: match ratio.change() {
-                    Change::Up => "faster",
-                    Change::Down => "slower",
-                    Change::Same => "~",
-                    Change::Unsure => "unsure",
-                },
+                verdict: Verdict::of(ratio.change(), true).name(),
             };
             rows.push((&base.cell.engine, row));
         }
@@ -94,12 +90,7 @@ pub(super) fn runs(
                 series: series.iter().position(is_its)?,
                 ratio: row.ratio,
                 interval: row.interval,
-                verdict: match row.verdict {
-                    Verdict::Faster => "faster",
-                    Verdict::Slower => "slower",
-                    Verdict::Same => "~",
-                    Verdict::Unsure => "unsure",
-                },
+                verdict: row.verdict.name(),
             })
         });
         let mut rows: Vec<ForestRow> = rows.collect();
@@ -127,15 +118,6 @@ fn charts(name: &str, title: &str, rows: Vec<ForestRow>) -> Vec<Chart> {
 /// The cell without its engine.
 fn place(point: &Point) -> String {
     let cell = &point.cell;
-    let mut text = format!("{} t{}", cell.title(), cell.threads);
-    if let Some(role) = cell.role() {
-        text.push_str(&format!(" {role}"));
-    }
-    if let Some(sweep) = &cell.sweep {
-        text.push_str(&format!(" {}={}", sweep.param, sweep.value));
-    }
-    if let Some(rate) = cell.rate {
-        text.push_str(&format!(" rate={rate}"));
-    }
-    text
+    let role = cell.role().map(|role| format!(" {role}")).unwrap_or_default();
+    format!("{} t{}{role}{}", cell.title(), cell.threads, swept(cell))
 }

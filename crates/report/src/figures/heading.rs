@@ -1,8 +1,7 @@
 //! What every picture says of a run: the machine, the versions, the command, the warnings.
 
-use super::Recorded;
 use super::text::shell_word;
-use keyrack_record::Run;
+use keyrack_record::{Run, distinct};
 
 /// The small print of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,24 +19,18 @@ pub struct Heading {
 }
 
 impl Heading {
-    pub(crate) fn of(recorded: &Recorded) -> Heading {
-        let Recorded { name, run, .. } = recorded;
+    pub(crate) fn of(run: &Run, name: String) -> Heading {
         let mut machine: Vec<String> = Vec::new();
         machine.extend(system(run, "cpu").map(str::to_owned));
         machine.extend(system(run, "cpu_cores").map(|cores| format!("{cores} CPUs")));
         machine.push(format!("keyrack {}", run.header.version));
         machine.push(run.header.started.clone());
-        let mut engines: Vec<&str> = Vec::new();
-        for point in &run.points {
-            if !engines.contains(&point.engine_version.as_str()) {
-                engines.push(&point.engine_version);
-            }
-        }
+        let engines = distinct(run.points.iter().map(|point| point.engine_version.as_str()));
         let words: Vec<String> = run.header.argv.iter().map(|word| shell_word(word)).collect();
         let mut warnings = run.header.warnings.clone();
         warnings.extend(run.interrupted.iter().map(|reason| format!("partial results: {reason}")));
         Heading {
-            name: name.clone(),
+            name,
             machine: machine.join(", "),
             engines: engines.join(", "),
             command: words.join(" "),

@@ -1,10 +1,8 @@
 //! A chosen figure becomes a chart: samples are looked up, scales decided.
 
 use super::Recorded;
-use super::chart::{
-    Axis, Bar, BarGroup, BarPanel, Body, Chart, Group, Line, LinePanel, Scale, Unit,
-};
-use super::figure::{Content, Curve, Dot, Figure, Panel, Quantity, Series, Source, XAxis};
+use super::chart::{Axis, BarPanel, Body, Chart, Group, Line, LinePanel, Scale, Unit};
+use super::figure::{Content, Curve, Dot, Figure, Panel, Series, Source, XAxis};
 use super::select::part;
 use super::timeline::{Metrics, averaged, from_first};
 use keyrack_record::Point;
@@ -27,19 +25,8 @@ impl Resolver<'_> {
     pub(super) fn chart(&self, figure: &Figure) -> Option<Chart> {
         let body = match &figure.content {
             Content::Bars(groups) => {
-                let groups = groups.iter().map(|group| BarGroup {
-                    label: group.label.clone(),
-                    detail: group.detail.clone(),
-                    bars: group
-                        .bars
-                        .iter()
-                        .map(|bar| {
-                            bar.as_ref().map(|bar| Bar { dot: bar.dot, flagged: bar.flagged })
-                        })
-                        .collect(),
-                });
-                let unit = Unit::PerSecond("units");
-                Body::Bars(vec![BarPanel { title: String::new(), unit, groups: groups.collect() }])
+                let (title, unit) = (String::new(), Unit::PerSecond("units"));
+                Body::Bars(vec![BarPanel { title, unit, groups: groups.clone() }])
             }
             Content::Panels(panels) => {
                 let panels: Vec<LinePanel> =
@@ -83,14 +70,7 @@ impl Resolver<'_> {
                 marks: values.clone(),
             },
         };
-        let unit = match &panel.y {
-            Quantity::PerSecond { of } | Quantity::SampledPerSecond { of, .. } => {
-                Unit::PerSecond(of)
-            }
-            Quantity::Time => Unit::Nanoseconds,
-            Quantity::Count { of, .. } => Unit::Count(of),
-            Quantity::Plain => Unit::Plain(String::new()),
-        };
+        let unit = panel.y.clone();
         let y = match panel.x {
             XAxis::Elapsed => Axis::linear(unit),
             XAxis::Values { .. } => {

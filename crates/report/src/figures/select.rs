@@ -5,11 +5,10 @@
 //! smallest, the rate at the highest. The point of an engine there is its *head*. A figure over an
 //! axis is drawn only where some workload has two values on it.
 
-use super::figure::{
-    Bar, Content, Curve, Dot, Figure, Group, Panel, Quantity, Samples, Series, Source, XAxis,
-};
+use super::chart::{Bar, BarGroup, Unit, with_distinct_names};
+use super::figure::{Content, Curve, Dot, Figure, Panel, Samples, Series, Source, XAxis};
 use super::text::file_name;
-use keyrack_record::{Cell, Load, OpSummary, Point, Run};
+use keyrack_record::{Cell, Load, OpSummary, Point, Run, distinct};
 
 /// Panels of one file; more go to further files.
 pub(crate) const PANELS_MAX: usize = 16;
@@ -113,18 +112,13 @@ pub(crate) fn figures(runs: &[Named<'_>], series: &[Series]) -> Vec<Figure> {
     for workload in &workloads {
         figures.extend(timeline_system(workload, has_data_dir));
     }
-    with_distinct_names(figures)
+    with_distinct_names(figures, |figure| &mut figure.name)
 }
 
 /// The workloads of all runs, in the order of their first point.
 pub(crate) fn workloads<'a>(runs: &[Named<'a>], series: &[Series]) -> Vec<Workload<'a>> {
     let points = runs.iter().flat_map(|named| &named.run.points);
-    let mut names: Vec<String> = Vec::new();
-    for name in points.map(|point| point.cell.title()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names = distinct(points.map(|point| point.cell.title()));
     names.into_iter().map(|name| Workload::of(runs, name, series)).collect()
 }
 
@@ -262,11 +256,11 @@ fn throughput_compare(workloads: &[Workload<'_>], series: &[Series]) -> Vec<Figu
             Some(Bar { dot, flagged: !point.flags.is_empty() })
         };
         let bars: Vec<Option<Bar>> = (0..series.len()).map(bar).collect();
-        Group { label: workload.name.clone(), detail: detail(workload), bars }
+        BarGroup { label: workload.name.clone(), detail: detail(workload), bars }
     };
     let groups_max = (BARS_MAX / series.len().max(1)).max(1);
     let files = workloads.chunks(groups_max).zip(1..).map(|(chunk, number)| {
-        let groups: Vec<Group> = chunk.iter().map(group).collect();
+        let groups: Vec<BarGroup> = chunk.iter().map(group).collect();
         let flagged = groups.iter().flat_map(|g| g.bars.iter().flatten()).any(|bar| bar.flagged);
         let note =
             if flagged { "! marks cells with flags: the report gives the reasons" } else { "" };
@@ -311,7 +305,8 @@ fn scalability(workload: &Workload<'_>) -> Option<Panel> {
     (threads.len() > 1).then(|| Panel {
         title: titled(workload, base),
         x: XAxis::Values { label: "threads".to_owned(), values: threads },
-        y: Quantity::PerSecond { of: "units" },
+        y: Unit::PerSecond("units"),
+        typical: None,
         curves,
     })
 }
@@ -343,7 +338,7 @@ fn latency(workload: &Workload<'_>, percentile: u32) -> Vec<Figure> {
             threads.iter().filter_map(at).collect()
         });
         let x = XAxis::Values { label: "threads".to_owned(), values: threads.clone() };
-        Panel { title: name.clone(), x, y: Quantity::Time, curves }
+        Panel { title: name.clone(), x, y: Unit::Nanoseconds, typical: None, curves }
     };
     let word = if percentile == 50 { "Median" } else { "99th percentile of the" };
     panels(
@@ -370,7 +365,8 @@ fn sweep(workload: &Workload<'_>) -> Vec<Figure> {
         Panel {
             title: format!("{threads} thread{}", if threads == 1.0 { "" } else { "s" }),
             x: XAxis::Values { label: param(workload).to_owned(), values: values.clone() },
-            y: Quantity::PerSecond { of: "operations" },
+            y: Unit::PerSecond("operations"),
+            typical: None,
             curves,
         }
     };
@@ -381,8 +377,8 @@ fn sweep(workload: &Workload<'_>) -> Vec<Figure> {
     )
 }
 
-/// Title and quantity of a panel, and what it takes from a point.
-type Row<'a> = (&'a str, Quantity, &'a dyn Fn(&Point) -> Option<f64>);
+/// Title and unit of a panel, and what it takes from a point.
+type Row<'a> = (&'a str, Unit, &'a dyn Fn(&Point) -> Option<f64>);
 
 /// An open loop over its offered rates: what was reached, and how long a unit took to be answered.
 fn response(workload: &Workload<'_>) -> Vec<Figure> {
@@ -398,16 +394,16 @@ fn response(workload: &Workload<'_>) -> Vec<Figure> {
             points.into_iter().filter_map(dot).collect()
         });
         let x = XAxis::Values { label: "offered units/s".to_owned(), values: rates.clone() };
-        Panel { title: title.to_owned(), x, y, curves }
+        Panel { title: title.to_owned(), x, y, typical: None, curves }
     };
     let response = |index: usize| move |point: &Point| Some(point.summary.response_ns?[index]);
     let rows: [Row<'_>; 4] = [
-        ("achieved rate", Quantity::PerSecond { of: "units" }, &|point| {
+        ("achieved rate", Unit::PerSecond("units"), &|point| {
             Some(point.open_loop()?.achieved_per_s)
         }),
-        ("response time, median", Quantity::Time, &response(0)),
-        ("response time, 99th percentile", Quantity::Time, &response(1)),
-        ("response time, 99.9th percentile", Quantity::Time, &response(2)),
+        ("response time, median", Unit::Nanoseconds, &response(0)),
+        ("response time, 99th percentile", Unit::Nanoseconds, &response(1)),
+        ("response time, 99.9th percentile", Unit::Nanoseconds, &response(2)),
     ];
     panels(
         &format!("response_{}", file_name(&workload.name)),
@@ -422,7 +418,8 @@ fn timeline_throughput(workload: &Workload<'_>) -> Panel {
     Panel {
         title: format!("{} ({})", workload.name, detail(workload)),
         x: XAxis::Elapsed,
-        y: Quantity::SampledPerSecond { of: "units", typical },
+        y: Unit::PerSecond("units"),
+        typical: Some(typical),
         curves: workload.sampled("wu_per_s", 1.0),
     }
 }
@@ -443,7 +440,8 @@ fn seed_progress(workload: &Workload<'_>) -> Panel {
     Panel {
         title: workload.name.clone(),
         x: XAxis::Elapsed,
-        y: Quantity::Count { of: "keys", typical },
+        y: Unit::Count("keys"),
+        typical: Some(typical),
         curves: (0..workload.series_count).filter_map(curve).collect(),
     }
 }
@@ -459,7 +457,8 @@ fn timeline_system(workload: &Workload<'_>, has_data_dir: bool) -> Vec<Figure> {
     let panel = |&(metric, title, divisor): &(&'static str, &str, f64)| Panel {
         title: title.to_owned(),
         x: XAxis::Elapsed,
-        y: Quantity::Plain,
+        y: Unit::Plain(String::new()),
+        typical: None,
         curves: workload.sampled(metric, divisor),
     };
     panels(
@@ -491,19 +490,6 @@ pub(crate) fn numbered(name: &str, number: usize) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}_{number}") }
 }
 
-/// Two workloads may differ only in letters that file names cannot hold.
-pub(crate) fn with_distinct_names(mut figures: Vec<Figure>) -> Vec<Figure> {
-    for index in 1..figures.len() {
-        let stem = figures[index].name.clone();
-        let mut number = 2;
-        while figures[..index].iter().any(|other| other.name == figures[index].name) {
-            figures[index].name = format!("{stem}-{number}");
-            number += 1;
-        }
-    }
-    figures
-}
-
 fn rate_dot(x: f64, rate: &keyrack_record::RateSummary) -> Dot {
     Dot { x, y: rate.median, low: rate.low.min(rate.median), high: rate.high.max(rate.median) }
 }
@@ -519,15 +505,4 @@ fn swept(point: &Point) -> Option<f64> {
 /// A closed loop counts as slower than every rate.
 fn rate(point: &Point) -> f64 {
     point.cell.rate.unwrap_or(f64::NEG_INFINITY)
-}
-
-/// Each text once, in the order of its first appearance.
-pub(crate) fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
-    let mut found: Vec<&String> = Vec::new();
-    for text in texts {
-        if !found.contains(&text) {
-            found.push(text);
-        }
-    }
-    found
 }

@@ -6,10 +6,10 @@
 
 use super::chart::{Axis, Body, Chart, Group, Line, LinePanel, Scale, Unit};
 use super::figure::Dot;
-use super::select::{Workload, detail, distinct};
+use super::select::{Workload, detail};
 use super::text::file_name;
 use keyrack_measure::Histogram;
-use keyrack_record::Point;
+use keyrack_record::{Point, distinct};
 
 /// Steps of the curve within a factor of ten of `1 / (1 - share)`.
 const STEPS: u32 = 12;

@@ -92,22 +92,6 @@ pub(crate) fn file_name(name: &str) -> String {
     if safe.is_empty() { "_".to_owned() } else { safe }
 }
 
-/// The field of `timeline.tsv` that stands for `name`, as the timeline sink writes names.
-pub(crate) fn tsv_field(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        match c {
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\\' => out.push_str("\\\\"),
-            c if c.is_control() => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 /// Three significant digits with a suffix: 950, 17.8k, 1.23M; of less than a tenth two.
 pub(crate) fn short_number(value: f64) -> String {
     if value > 0.0 && value < 0.0995 {
@@ -126,12 +110,8 @@ pub(crate) fn short_number(value: f64) -> String {
         }
         (scaled, suffix) = (scaled / 1000.0, next);
     }
-    let decimals = match scaled {
-        _ if suffix.is_empty() && scaled.fract() == 0.0 => 0,
-        _ if scaled >= 99.95 => 0,
-        _ if scaled >= 9.995 => 1,
-        _ => 2,
-    };
+    let is_whole = suffix.is_empty() && scaled.fract() == 0.0;
+    let decimals = if is_whole { 0 } else { decimals(scaled) };
     format!("{scaled:.decimals$}{suffix}")
 }
 
@@ -144,12 +124,17 @@ pub(crate) fn short_bytes(bytes: f64) -> String {
         }
         (scaled, unit) = (scaled / 1024.0, next);
     }
-    let decimals = match scaled {
-        _ if scaled.fract() == 0.0 || scaled >= 99.95 => 0,
-        _ if scaled >= 9.995 => 1,
-        _ => 2,
-    };
+    let decimals = if scaled.fract() == 0.0 { 0 } else { decimals(scaled) };
     format!("{scaled:.decimals$} {unit}")
+}
+
+/// Those that three significant digits of a number from 1 have.
+fn decimals(value: f64) -> usize {
+    match value {
+        _ if value >= 99.95 => 0,
+        _ if value >= 9.995 => 1,
+        _ => 2,
+    }
 }
 
 /// The unit of rates up to `largest`: its divisor and the word before "units/s".

@@ -4,7 +4,7 @@
 //! a run which was killed, and is left out.
 
 use crate::Error;
-use keyrack_record::Point;
+use keyrack_record::{Point, tsv_field};
 use std::collections::{BTreeMap, HashMap};
 
 /// The samples of a run.
@@ -120,14 +120,14 @@ impl Timeline {
         let is_of_part = cell.part.is_some() && phase == "seed";
         let rate = cell.rate.filter(|_| !is_of_part);
         self.cells.get(&Key {
-            workload: super::text::tsv_field(&cell.workload),
-            engine_version: super::text::tsv_field(&point.engine_version),
+            workload: tsv_field(&cell.workload),
+            engine_version: tsv_field(&point.engine_version),
             threads: cell.threads.to_string(),
             sweep_value: cell.sweep.as_ref().map_or(1, |sweep| sweep.value).to_string(),
             // As the timeline sink writes rates.
             rate: rate.map(|rate| format!("{rate:.1}")).unwrap_or_default(),
             phase: phase.to_owned(),
-            part: (super::text::tsv_field(&script_phase), super::text::tsv_field(&role)),
+            part: (tsv_field(&script_phase), tsv_field(&role)),
         })
     }
 }

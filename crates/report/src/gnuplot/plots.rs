@@ -9,8 +9,10 @@
 //! key. So the file is read once a panel, or once a figure whose panels share their cells, and not
 //! once a curve.
 
-use crate::figures::figure::{Curve, Dot, Group, Panel, Quantity, Samples, Source, XAxis};
-use crate::figures::text::{number, quoted, rate_unit, shortened, time_unit, tsv_field};
+use crate::figures::chart::{BarGroup, LINEAR_RATIO_MAX};
+use crate::figures::figure::{Curve, Dot, Panel, Samples, Source, XAxis};
+use crate::figures::text::{number, quoted, rate_unit, shortened};
+use keyrack_record::tsv_field;
 
 /// Letters of a workload's name below its bars, and of an engine's in the legend.
 pub(super) const NAME_CHARS_MAX: usize = 40;
@@ -20,8 +22,6 @@ const BAR_PX: f64 = 66.0;
 const GROUP_PX_MIN: f64 = 150.0;
 /// Half the width of the ends of an error bar on a bar.
 const CAP_PX: f64 = 5.0;
-/// Above this ratio of largest to smallest a linear axis hides the smallest.
-const LINEAR_RATIO_MAX: f64 = 100.0;
 /// Samples of all repeats that are averaged together, in seconds.
 const SAMPLE_BIN_S: f64 = 0.1;
 /// Marks of an axis with given values.
@@ -56,7 +56,7 @@ pub(super) fn line_types(series_count: usize) -> String {
 }
 
 /// Width of a group: room for its bars and for its name below.
-pub(super) fn group_px(groups: &[Group]) -> f64 {
+pub(super) fn group_px(groups: &[BarGroup]) -> f64 {
     let bars = groups.first().map_or(0, |group| group.bars.len()) as f64;
     let texts = groups.iter().flat_map(|group| [&group.label, &group.detail]);
     let chars = texts.map(|text| text.chars().count().min(NAME_CHARS_MAX)).max().unwrap_or(0);
@@ -64,7 +64,7 @@ pub(super) fn group_px(groups: &[Group]) -> f64 {
 }
 
 /// Bars side by side in each group, with their numbers above. `canvas_px` is the width of the file.
-pub(super) fn bars(data: &str, groups: &[Group], canvas_px: f64) -> String {
+pub(super) fn bars(data: &str, groups: &[BarGroup], canvas_px: f64) -> String {
     let cap = CAP_PX / canvas_px;
     let count = groups.first().map_or(0, |group| group.bars.len());
     let dots: Vec<Dot> =
@@ -261,25 +261,7 @@ fn y_axis(panel: &Panel, text: &mut String) -> f64 {
     let dots: Vec<Dot> = panel.dots().copied().collect();
     let largest = dots.iter().map(|dot| dot.high).fold(0.0, f64::max);
     let smallest = dots.iter().map(|dot| dot.low).fold(f64::INFINITY, f64::min);
-    let (divisor, label) = match &panel.y {
-        Quantity::PerSecond { of } => {
-            let (divisor, word) = rate_unit(largest);
-            (divisor, format!("{word}{of}/s"))
-        }
-        Quantity::SampledPerSecond { of, typical } => {
-            let (divisor, word) = rate_unit(*typical);
-            (divisor, format!("{word}{of}/s"))
-        }
-        Quantity::Count { of, typical } => {
-            let (divisor, word) = rate_unit(*typical);
-            (divisor, format!("{word}{of}"))
-        }
-        Quantity::Time => {
-            let (divisor, unit) = time_unit(largest);
-            (divisor, unit.to_owned())
-        }
-        Quantity::Plain => (1.0, String::new()),
-    };
+    let (divisor, label) = panel.y.scaled(panel.typical.unwrap_or(largest));
     text.push_str(&format!("set ylabel '{label}' font ',13'\nset ytics auto\n"));
     text.push_str("set format y '%g'\n");
     if dots.is_empty() {

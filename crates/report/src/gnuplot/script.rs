@@ -22,11 +22,10 @@ use super::plots::{
     KEY_STEP, NAME_CHARS_MAX, bars, fill_style, group_px, line_types, panel, plot, sample_table,
     samples,
 };
-use crate::figures::figure::{Content, Dot, Figure, Group, Series, Source};
-use crate::figures::text::{
-    comment, number, one_line, quoted, shell_word, short_number, shortened, wrapped,
-};
-use keyrack_record::Run;
+use crate::figures::Heading;
+use crate::figures::chart::BarGroup;
+use crate::figures::figure::{Content, Dot, Figure, Series, Source};
+use crate::figures::text::{comment, number, one_line, quoted, short_number, shortened, wrapped};
 
 /// Width and height of a panel with its insets.
 const PANEL_PX: (f64, f64) = (720.0, 470.0);
@@ -44,52 +43,18 @@ const COMMAND_LINES_MAX: usize = 3;
 /// What does not depend on the run: terminals, and how samples are found.
 const PREAMBLE: &str = include_str!("preamble.gp");
 
-/// What stands in small print on every figure.
-#[derive(Debug)]
-pub(super) struct Heading {
-    machine: String,
-    command: String,
-    warnings: String,
-}
-
-impl Heading {
-    pub(super) fn of(run: &Run) -> Heading {
-        let header = &run.header;
-        let system = run.probes.iter().find(|probe| probe.name == "system");
-        let field = |name: &str| {
-            let mut fields = system.into_iter().flat_map(|probe| &probe.fields);
-            let value = fields.find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-            value.filter(|value| *value != "n/a")
-        };
-        let mut machine: Vec<String> = Vec::new();
-        machine.extend(field("cpu").map(str::to_owned));
-        machine.extend(field("cpu_cores").map(|cores| format!("{cores} CPUs")));
-        machine.push(format!("keyrack {}", header.version));
-        machine.push(header.started.clone());
-        let words: Vec<String> = header.argv.iter().map(|word| shell_word(word)).collect();
-        let mut warnings = header.warnings.clone();
-        let ended = run.interrupted.iter().map(|reason| format!("partial results: {reason}"));
-        warnings.extend(ended);
-        Heading {
-            machine: machine.join(", "),
-            command: words.join(" "),
-            warnings: warnings.join("; "),
-        }
+/// The lines under the title of a figure, at most `chars` letters each.
+fn small_print(heading: &Heading, figure: &Figure, chars: usize) -> Vec<String> {
+    let mut lines = wrapped(&heading.machine, chars, 2);
+    lines.extend(wrapped(&heading.command, chars, COMMAND_LINES_MAX));
+    if !heading.warnings.is_empty() {
+        lines.extend(wrapped(&format!("! {}", heading.warnings.join("; ")), chars, 2));
     }
-
-    /// The lines under the title, at most `chars` letters each.
-    fn small_print(&self, figure: &Figure, chars: usize) -> Vec<String> {
-        let mut lines = wrapped(&self.machine, chars, 2);
-        lines.extend(wrapped(&self.command, chars, COMMAND_LINES_MAX));
-        if !self.warnings.is_empty() {
-            lines.extend(wrapped(&format!("! {}", self.warnings), chars, 2));
-        }
-        if figure.content.has_ranges() {
-            lines.push("error bars: smallest and largest of the repeats".to_owned());
-        }
-        lines.extend(wrapped(&figure.note, chars, 1));
-        lines
+    if figure.content.has_ranges() {
+        lines.push("error bars: smallest and largest of the repeats".to_owned());
     }
+    lines.extend(wrapped(&figure.note, chars, 1));
+    lines
 }
 
 /// The whole script. O(values).
@@ -157,7 +122,7 @@ fn data_block(figure: &Figure, series: &[Series]) -> String {
     text
 }
 
-fn bar_row(group: &Group, series: usize, group_number: u32) -> String {
+fn bar_row(group: &BarGroup, series: usize, group_number: u32) -> String {
     match &group.bars[series] {
         Some(bar) => {
             let Dot { y, low, high, .. } = bar.dot;
@@ -202,7 +167,7 @@ fn drawing(heading: &Heading, series: &[Series], figure: &Figure) -> String {
     let (columns, rows, cell) = grid(&figure.content);
     let width = columns as f64 * cell.0;
     let chars = ((width - 40.0) / SMALL_LETTER_PX) as usize;
-    let small = heading.small_print(figure, chars);
+    let small = small_print(heading, figure, chars);
     let top = TITLE_LINE_PX + small.len() as f64 * SMALL_LINE_PX + 10.0;
     let legend = Legend::of(series, figure, width);
     let height = top + rows as f64 * cell.1 + legend.height_px() + 12.0;

@@ -2,9 +2,10 @@
 
 use crate::comparison::{Comparison, Metric, compare};
 use crate::draw::escaped;
+use crate::engines::swept;
 use crate::figures::select::P99_CALLS_MIN;
 use crate::figures::{Charts, Recorded};
-use keyrack_record::{Point, Run, VERBS};
+use keyrack_record::{Point, Run, VERBS, distinct};
 use std::fmt::Write as _;
 
 /// A card for each run: machine, engines, command, warnings, facts, failures.
@@ -80,9 +81,7 @@ pub(super) fn results(out: &mut String, charts: &Charts, runs: &[Recorded]) {
     );
     for (run, recorded) in runs.iter().enumerate() {
         for point in &recorded.run.points {
-            let is_its = |of: &crate::figures::figure::Series| of.run == run && of.has(&point.cell);
-            let place = charts.series.iter().position(|series| is_its(&series.of));
-            result(out, charts, point, place.unwrap_or(0));
+            result(out, charts, point, charts.series_of(run, &point.cell));
         }
     }
     out.push_str("</tbody></table>\n");
@@ -114,12 +113,7 @@ fn notes(out: &mut String, runs: &[Recorded]) {
             [(_, point)] if runs.len() == 1 => point.cell.to_string(),
             [(recorded, point)] => format!("{}: {}", recorded.name, point.cell),
             _ => {
-                let mut engines: Vec<&str> = Vec::new();
-                for (_, point) in &points {
-                    if !engines.contains(&point.cell.engine.as_str()) {
-                        engines.push(&point.cell.engine);
-                    }
-                }
+                let engines = distinct(points.iter().map(|(_, p)| p.cell.engine.as_str()));
                 format!("{}, {} cells", engines.join(", "), points.len())
             }
         };
@@ -134,10 +128,8 @@ pub(super) fn counters(out: &mut String, charts: &Charts, runs: &[Recorded]) {
     let mut is_user_alone = false;
     for (run, recorded) in runs.iter().enumerate() {
         for point in &recorded.run.points {
-            let is_its = |of: &crate::figures::figure::Series| of.run == run && of.has(&point.cell);
-            let place = charts.series.iter().position(|series| is_its(&series.of)).unwrap_or(0);
             is_user_alone |= point.counts_user_alone();
-            counted(&mut rows, charts, point, place);
+            counted(&mut rows, charts, point, charts.series_of(run, &point.cell));
         }
     }
     if rows.is_empty() {
@@ -172,13 +164,8 @@ fn counted(out: &mut String, charts: &Charts, point: &Point, series: usize) {
         return;
     }
     let cell = &point.cell;
-    let mut place = format!("t{}", cell.part.as_ref().map_or(cell.threads, |part| part.workers));
-    if let Some(sweep) = &cell.sweep {
-        place.push_str(&format!(" {}={}", sweep.param, sweep.value));
-    }
-    if let Some(rate) = cell.rate {
-        place.push_str(&format!(" rate={rate}"));
-    }
+    let workers = cell.part.as_ref().map_or(cell.threads, |part| part.workers);
+    let place = format!("t{workers}{}", swept(cell));
     let label = charts.series.get(series).map_or(cell.engine.as_str(), |s| s.label.as_str());
     let _ = write!(
         out,
@@ -200,13 +187,6 @@ fn counted(out: &mut String, charts: &Charts, point: &Point, series: usize) {
 
 fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
     let cell = &point.cell;
-    let mut place = String::new();
-    if let Some(sweep) = &cell.sweep {
-        place.push_str(&format!("{}={} ", sweep.param, sweep.value));
-    }
-    if let Some(rate) = cell.rate {
-        place.push_str(&format!("rate={rate}"));
-    }
     let workers = cell.part.as_ref().map_or(cell.threads, |part| part.workers);
     let summary = &point.summary;
     let rate = &summary.wu_per_s;
@@ -233,7 +213,7 @@ fn result(out: &mut String, charts: &Charts, point: &Point, series: usize) {
         escaped(&cell.title()),
         escaped(label),
         number(f64::from(workers), workers.to_string()),
-        escaped(place.trim()),
+        escaped(swept(cell).trim()),
         number(rate.median, thousands(rate.median)),
         rate.interval.map_or(-1.0, |(low, _)| low),
         number(summary.ops_per_s.median, thousands(summary.ops_per_s.median)),
