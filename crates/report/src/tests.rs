@@ -48,32 +48,39 @@ fn pair() -> (Run, Run) {
     (base, new)
 }
 
+/// Holds `found` against the file called `name`.
 #[expect(clippy::disallowed_methods, reason = "golden files are the test's own")]
-fn golden(name: &str, found: &str) {
+pub(crate) fn golden(name: &str, found: &[u8]) {
     let path = format!("{}/src/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("KEYRACK_REWRITE").is_some() {
         std::fs::write(&path, found).unwrap();
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == found, "{name} differs; KEYRACK_REWRITE=1 writes this:\n{found}");
+    let wanted = std::fs::read(&path).unwrap_or_default();
+    let lines = wanted.split(|b| *b == b'\n').zip(found.split(|b| *b == b'\n'));
+    let line = lines.into_iter().position(|(a, b)| a != b).map(|line| line + 1);
+    let shown = String::from_utf8_lossy(found);
+    assert!(
+        wanted == found,
+        "{name} differs from line {line:?} on; KEYRACK_REWRITE=1 writes this:\n{shown}"
+    );
 }
 
 #[test]
 fn text() {
     let (base, new) = pair();
-    golden("compare.txt", &render_text(&compared(&base, &new)));
+    golden("compare.txt", render_text(&compared(&base, &new)).as_bytes());
 }
 
 #[test]
 fn markdown() {
     let (base, new) = pair();
-    golden("markdown.txt", &render_markdown(&compared(&base, &new)));
+    golden("markdown.txt", render_markdown(&compared(&base, &new)).as_bytes());
 }
 
 #[test]
 fn text_of_single_repeats_asks_for_more() {
     let one = |rate| run(vec![closed("btree", 1, &[rate], 500)]);
-    golden("unsure.txt", &render_text(&compared(&one(100.0), &one(50.0))));
+    golden("unsure.txt", render_text(&compared(&one(100.0), &one(50.0))).as_bytes());
 }
 
 /// A run of three engines, of which one syncs: rates of neighbours differ by the same factor
@@ -107,8 +114,8 @@ fn three_engines() -> Run {
 #[test]
 fn engines_of_one_run_are_compared_by_neighbouring_repeats() {
     let engines = compare_engines(&three_engines(), None).unwrap();
-    golden("engines.txt", &render_engines_text(&engines));
-    golden("engines-markdown.txt", &render_engines_markdown(&engines));
+    golden("engines.txt", render_engines_text(&engines).as_bytes());
+    golden("engines-markdown.txt", render_engines_markdown(&engines).as_bytes());
     let rocksdb = engines.rows.iter().find(|row| row.cell.engine == "rocksdb").unwrap();
     let rate = rocksdb.rate.unwrap();
     assert_eq!((rate.median, rate.low, rate.high), (0.5, 0.48, 0.52));

@@ -5,6 +5,7 @@
 use super::scene::{Anchor, Item, Scene, Words};
 use super::{Format, Theme};
 use crate::figures::Charts;
+use crate::tests::golden;
 use crate::tests::sample::draw;
 use crate::tests::shown::recorded;
 use crate::{Palette, Timeline};
@@ -17,19 +18,6 @@ fn charts() -> Charts {
 fn pictures(charts: &Charts, format: Format) -> BTreeMap<String, Vec<u8>> {
     let pictures = charts.pictures(format, Theme::Light);
     pictures.map(|(name, bytes)| (name.to_owned(), bytes)).collect()
-}
-
-#[expect(clippy::disallowed_methods, reason = "golden files are the test's own")]
-fn golden(name: &str, found: &[u8]) {
-    let path = format!("{}/src/golden/{name}", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("KEYRACK_REWRITE").is_some() {
-        std::fs::write(&path, found).unwrap();
-        return;
-    }
-    let wanted = std::fs::read(&path).unwrap_or_default();
-    let differs = wanted.split(|b| *b == b'\n').zip(found.split(|b| *b == b'\n')).enumerate();
-    let first = differs.into_iter().find(|(_, (a, b))| a != b);
-    assert!(wanted == found, "{name} differs from line {:?} on", first.map(|(line, _)| line + 1));
 }
 
 #[test]

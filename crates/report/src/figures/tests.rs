@@ -5,7 +5,7 @@ use super::palette::{Look, Palette, Shape, rgb};
 use super::timeline::{Sample, averaged};
 use super::{Charts, Recorded, Timeline};
 use crate::tests::sample::{around, closed, draw, open, run};
-use crate::tests::shown::recorded;
+use crate::tests::shown::{COLUMNS, bare, recorded};
 use crate::{Error, Format, Theme};
 use keyrack_record::{Counters, Part, Traffic};
 
@@ -64,11 +64,7 @@ fn without_samples_nothing_is_shown_over_time() {
 
 #[test]
 fn several_runs_are_told_apart_and_set_against_the_first() {
-    let of = |name: &str, rate: f64| Recorded {
-        name: name.to_owned(),
-        run: run(vec![closed("btree", 1, &around(rate), 500)]),
-        timeline: Timeline::default(),
-    };
+    let of = |name: &str, rate: f64| bare(name, run(vec![closed("btree", 1, &around(rate), 500)]));
     let runs = [of("before", 1e5), of("after", 2e5)];
     let charts = Charts::of(&runs, &Palette::default(), &mut draw(1));
     let labels: Vec<&str> = charts.series.iter().map(|series| series.label.as_str()).collect();
@@ -99,8 +95,7 @@ fn engines_with_other_promises_are_not_in_the_forest() {
     points.push(closed("skiplist", 1, &around(2e5), 500));
     points.push(closed("flodb", 1, &around(3e5), 500));
     points[2].durability = "sync".to_owned();
-    let recorded =
-        Recorded { name: "r".to_owned(), run: run(points), timeline: Timeline::default() };
+    let recorded = bare("r", run(points));
     let charts = Charts::of(&[recorded], &Palette::default(), &mut draw(1));
     let Body::Forest(rows) = &chart(&charts, "comparison_engines").body else { panic!() };
     let labels: Vec<&str> = rows.iter().map(|row| row.label.as_str()).collect();
@@ -118,7 +113,7 @@ fn each_durability_has_a_base_of_its_own() {
     points[3].durability = "os".to_owned();
     let mut run = run(points);
     run.header.backends = ["btree", "flodb", "skiplist", "fjall"].map(str::to_owned).to_vec();
-    let recorded = Recorded { name: "r".to_owned(), run, timeline: Timeline::default() };
+    let recorded = bare("r", run);
     let charts = Charts::of(std::slice::from_ref(&recorded), &Palette::default(), &mut draw(1));
     let forest = chart(&charts, "comparison_engines");
     assert_eq!(forest.title, "Operations per second at equal durability");
@@ -145,8 +140,7 @@ fn amplification_has_the_factors() {
             ..Traffic::default()
         });
     }
-    let recorded =
-        Recorded { name: "r".to_owned(), run: run(points), timeline: Timeline::default() };
+    let recorded = bare("r", run(points));
     let charts = Charts::of(&[recorded], &Palette::default(), &mut draw(1));
     let Body::Bars(panels) = &chart(&charts, "amplification").body else { panic!("no bars") };
     let bars: Vec<(&str, f64)> = panels
@@ -160,8 +154,7 @@ fn amplification_has_the_factors() {
 #[test]
 fn an_open_loop_has_a_spectrum_of_its_response() {
     let points = vec![open("btree", 1000.0, &[1.0, 1.1], 40_000)];
-    let recorded =
-        Recorded { name: "r".to_owned(), run: run(points), timeline: Timeline::default() };
+    let recorded = bare("r", run(points));
     let charts = Charts::of(&[recorded], &Palette::default(), &mut draw(1));
     let Body::Lines(panels) = &chart(&charts, "latency_spectrum_paced").body else { panic!() };
     let titles: Vec<&str> = panels.iter().map(|panel| panel.title.as_str()).collect();
@@ -195,8 +188,7 @@ fn what_few_repeats_reach_is_not_in_an_average() {
 fn counts_of_the_process_begin_with_the_phase() {
     let mut recorded = recorded("one");
     let cell = &recorded.run.points[0].cell;
-    let header = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\tmetric\t\
-                  value\trepeat\trate\n";
+    let header = COLUMNS.replace(' ', "\t") + "\n";
     let rows: String = [(1, 1.0, 700), (1, 2.0, 707), (2, 1.0, 900), (2, 2.0, 909)]
         .map(|(repeat, at, mib)| {
             format!(
@@ -215,8 +207,7 @@ fn counts_of_the_process_begin_with_the_phase() {
 
 #[test]
 fn a_timeline_that_does_not_fit_is_refused_with_its_line() {
-    let header = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\tmetric\t\
-                  value\trepeat\trate\n";
+    let header = COLUMNS.replace(' ', "\t") + "\n";
     let row = "w\te 1\t1\t\t1\trun\t0.5\tx\t7\t1\t\n";
     let point = {
         let mut point = closed("e", 1, &[1.0], 5);

@@ -4,6 +4,7 @@
 //! draw are skipped, loudly, where there is no gnuplot.
 
 use crate::gnuplot_script;
+use crate::tests::golden;
 use crate::tests::sample::{open, run};
 use crate::tests::shown::{point, small_run, swept, timeline};
 use keyrack_record::{Point, Run};
@@ -67,16 +68,6 @@ fn drawn(run: &Run, timeline: Option<&str>, before: &str) -> Option<Drawn> {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "golden files are the test's own")]
-fn golden(name: &str, found: &str) {
-    let path = format!("{}/src/golden/{name}", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("KEYRACK_REWRITE").is_some() {
-        std::fs::write(&path, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == found, "{name} differs; KEYRACK_REWRITE=1 writes this:\n{found}");
-}
-
 /// All but the figures of the system, which are many and alike.
 #[test]
 fn the_text_of_a_script() {
@@ -84,7 +75,7 @@ fn the_text_of_a_script() {
     run.points.truncate(4);
     let script = gnuplot_script(&run);
     let (shown, _) = script.split_once("\n# ---- timeline_system").unwrap();
-    golden("plot.gp", shown);
+    golden("plot.gp", shown.as_bytes());
 }
 
 #[test]

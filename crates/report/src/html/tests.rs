@@ -3,7 +3,7 @@
 
 use super::{PAGE_BYTES_MAX, html_page};
 use crate::tests::sample::{around, closed, draw, run};
-use crate::tests::shown::recorded;
+use crate::tests::shown::{COLUMNS, bare, recorded};
 use crate::{Palette, Recorded, Timeline};
 use serde_json::Value;
 
@@ -60,8 +60,7 @@ fn a_percentile_of_too_few_calls_is_a_dash_and_not_a_number() {
         if calls == 0 {
             run.points[0].summary.ops.clear();
         }
-        let one = Recorded { name: "one".to_owned(), run, timeline: Timeline::default() };
-        let page = page(&[one]);
+        let page = page(&[bare("one", run)]);
         let (_, rows) = page.split_once("<section id=\"results\">").unwrap();
         let (rows, _) = rows.split_once("</section>").unwrap();
         rows.matches("<td data-v=\"-1\">-</td>").count()
@@ -90,11 +89,7 @@ fn names_stay_text() {
 
 #[test]
 fn runs_are_compared_with_the_first() {
-    let of = |name: &str, rate: f64| Recorded {
-        name: name.to_owned(),
-        run: run(vec![closed("btree", 1, &around(rate), 500)]),
-        timeline: Timeline::default(),
-    };
+    let of = |name: &str, rate: f64| bare(name, run(vec![closed("btree", 1, &around(rate), 500)]));
     let page = page(&[of("before", 1e5), of("after", 2e5)]);
     assert!(page.contains("<h3>after against before</h3>"));
     assert!(page.contains("<td class=\"l faster\">faster</td>"));
@@ -105,9 +100,7 @@ fn runs_are_compared_with_the_first() {
 fn a_large_run_gives_a_page_below_the_limit() {
     let engines: Vec<String> = (0..16).map(|index| format!("engine{index}")).collect();
     let points = engines.iter().map(|engine| closed(engine, 1, &around(1e5), 500)).collect();
-    let header = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\tmetric\t\
-                  value\trepeat\trate\n";
-    let mut text = header.to_owned();
+    let mut text = COLUMNS.replace(' ', "\t") + "\n";
     let mut random = draw(3);
     for engine in &engines {
         for metric in 0..64 {

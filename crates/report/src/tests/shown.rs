@@ -32,11 +32,8 @@ pub(crate) fn point(
                 op: (*verb).to_owned(),
                 calls: 1000,
                 prim_ops: 1000,
-                hits: 0,
-                misses: 0,
-                errors: 0,
-                first_error: None,
                 service,
+                ..OpStats::default()
             });
         }
     }
@@ -74,11 +71,13 @@ pub(crate) fn small_run() -> Run {
     run
 }
 
+/// Those of `timeline.tsv`, with a blank between.
+pub(crate) const COLUMNS: &str =
+    "workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat rate";
+
 /// Samples for the heads of `run`, as the timeline sink writes them.
 pub(crate) fn timeline(run: &Run) -> String {
-    let columns =
-        "workload engine threads sweep_param sweep_value phase elapsed_s metric value repeat rate";
-    let mut text = columns.replace(' ', "\t") + "\n";
+    let mut text = COLUMNS.replace(' ', "\t") + "\n";
     let mut random = draw(5);
     for point in &run.points {
         let (param, value) = match &point.cell.sweep {
@@ -111,6 +110,11 @@ pub(crate) fn timeline(run: &Run) -> String {
         }
     }
     text
+}
+
+/// A run without samples.
+pub(crate) fn bare(name: &str, run: Run) -> Recorded {
+    Recorded { name: name.to_owned(), run, timeline: Timeline::default() }
 }
 
 /// [`small_run`] with its samples, some of an engine's own, and what came after the phases.
