@@ -16,9 +16,8 @@
 //! readers scan if they are told to; half of a value compresses away, where the original's are all
 //! alike.
 
-use super::params::{
-    Draws, Fill, Tally, flag, loaded_values, refused, stream, value_source, values, whole,
-};
+use super::params::{Draws, Fill, Tally, flag, refused, stream, value_source, values, whole};
+use super::writes::load_share;
 use crate::kvtest::{Client, Halt, Value};
 use crate::rng::Rng;
 use crate::scramble::Permutation;
@@ -31,7 +30,6 @@ const INITIAL_MAX: u64 = 1 << 62;
 const WAIT_MAX_S: f64 = 1e6;
 /// Keys of a scan.
 const SCAN_KEYS: u64 = 100;
-const LOAD_BATCH: usize = 512;
 
 struct Shape {
     range: u64,
@@ -96,38 +94,20 @@ pub(super) fn load(client: &mut dyn Client) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
     let fill = shape.fill.decided(client);
     if matches!(fill, Fill::Seq | Fill::Random) {
-        let mut source = loaded_values(client, &shape.values)?;
         let filled = filled(shape.range);
         let count = filled.end.saturating_sub(filled.start);
         let permutation = Permutation::new(count);
-        let mut batch: Vec<([u8; 8], Vec<u8>)> = Vec::with_capacity(LOAD_BATCH);
-        let (first, step) = (u64::from(client.id()), client.threads() as usize);
-        for number in (first..count).step_by(step) {
-            let key = match fill {
-                Fill::Random => filled.start + permutation.apply(number),
-                _ => filled.end - 1 - number,
-            };
-            batch.push((key.to_be_bytes(), source.next_value().to_vec()));
-            if batch.len() == LOAD_BATCH {
-                put_all(client, &batch)?;
-                batch.clear();
-            }
-        }
-        if !batch.is_empty() {
-            put_all(client, &batch)?;
-        }
-        client.wait_all()?;
+        let key_of = |number| match fill {
+            Fill::Random => filled.start + permutation.apply(number),
+            _ => filled.end - 1 - number,
+        };
+        let key_of = |number| key_of(number).to_be_bytes();
+        load_share(client, count, &shape.values, key_of, |key| key)?;
     }
     if shape.wait_s > 0.0 {
         client.pause(shape.wait_s)?;
     }
     Ok(())
-}
-
-fn put_all(client: &mut dyn Client, batch: &[([u8; 8], Vec<u8>)]) -> Result<(), Halt> {
-    let pairs: Vec<(&[u8], &[u8])> =
-        batch.iter().map(|(key, value)| (&key[..], value.as_slice())).collect();
-    client.put_many(&pairs)
 }
 
 /// What an operation is.

@@ -171,6 +171,14 @@ impl Tally {
         Tally { begin_s: client.seconds(), ..Tally::default() }
     }
 
+    /// Waits for what is under way, stops the time, and reports what was done.
+    pub(super) fn report(self, client: &mut dyn Client) -> Result<(), Halt> {
+        client.wait_all()?;
+        let row = self.row(client);
+        client.report(row);
+        Ok(())
+    }
+
     /// Stops the time. The row of what was done.
     pub(super) fn row(self, client: &dyn Client) -> Row {
         let end_s = client.seconds();

@@ -32,11 +32,7 @@ fn get_as(client: &mut dyn Client, shape: &Shape, keys: Keys) -> Result<(), Halt
         found += u64::from(client.get(key, &mut |_| {})?);
         tally.ops += 1;
     }
-    client.wait_all()?;
-    tally.found = Some((tally.ops, found));
-    let row = tally.row(client);
-    client.report(row);
-    Ok(())
+    Tally { found: Some((tally.ops, found)), ..tally }.report(client)
 }
 
 /// Readers as `db/readrandom`; the thread beside them writes.
@@ -60,11 +56,7 @@ pub(super) fn walk(client: &mut dyn Client, is_reverse: bool) -> Result<(), Halt
     } else {
         client.walk(count, &mut visit)?
     };
-    client.wait_all()?;
-    tally.bytes = Some(bytes);
-    let row = tally.row(client);
-    client.report(row);
-    Ok(())
+    Tally { bytes: Some(bytes), ..tally }.report(client)
 }
 
 /// Looks for drawn keys and reads on.
@@ -83,11 +75,7 @@ pub(super) fn seek(client: &mut dyn Client) -> Result<(), Halt> {
         found += u64::from(is_found);
         tally.ops += 1;
     }
-    client.wait_all()?;
-    tally.found = Some((tally.ops, found));
-    let row = tally.row(client);
-    client.report(row);
-    Ok(())
+    Tally { found: Some((tally.ops, found)), ..tally }.report(client)
 }
 
 /// Puts and gets drawn keys.

@@ -3,6 +3,7 @@
 use super::params::{Draws, Fill, Shape, Tally, key_of, loaded_values, stream, value_source};
 use crate::kvtest::{Client, Halt, Row, Value};
 use crate::scramble::Permutation;
+use crate::values::ValueSpec;
 use keyrack_decimal::Decimal;
 
 /// Keys that the load puts at once.
@@ -33,61 +34,67 @@ fn numbers(client: &dyn Client, order: WriteOrder, num: u64) -> impl FnMut() -> 
 /// Puts `num` entries in batches of `batch`.
 pub(super) fn put(client: &mut dyn Client, order: WriteOrder) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
+    if shape.batch == 1 {
+        return put_each(client, &shape, order, shape.num, |client, key, value| {
+            client.put(key, value)
+        });
+    }
     let mut next = numbers(client, order, shape.num);
     let mut values = value_source(client, &shape.values)?;
     let count = shape.num.min(client.limit());
     let (mut tally, mut bytes) = (Tally::begin(client), 0);
-    if shape.batch == 1 {
-        while tally.ops < count && !client.expired(0) {
-            let (key, value) = (key_of(next()), values.next_value());
-            client.put(&key, value)?;
-            bytes += (key.len() + value.len()) as u64;
-            tally.ops += 1;
+    let mut batch: Vec<(Decimal, Vec<u8>)> = Vec::new();
+    while tally.ops < count && !client.expired(0) {
+        batch.clear();
+        for _ in 0..shape.batch.min(count - tally.ops) {
+            batch.push((key_of(next()), values.next_value().to_vec()));
         }
-    } else {
-        let mut batch: Vec<(Decimal, Vec<u8>)> = Vec::new();
-        while tally.ops < count && !client.expired(0) {
-            batch.clear();
-            for _ in 0..shape.batch.min(count - tally.ops) {
-                batch.push((key_of(next()), values.next_value().to_vec()));
-            }
-            bytes += put_all(client, &batch)?;
-            tally.ops += batch.len() as u64;
-        }
+        bytes += put_all(client, &batch, |key| key)?;
+        tally.ops += batch.len() as u64;
     }
-    client.wait_all()?;
-    tally.bytes = Some(bytes);
-    let row = tally.row(client);
-    client.report(row);
-    Ok(())
-}
-
-/// Puts a batch. Answers its bytes.
-fn put_all(client: &mut dyn Client, batch: &[(Decimal, Vec<u8>)]) -> Result<u64, Halt> {
-    let pairs: Vec<(&[u8], &[u8])> =
-        batch.iter().map(|(key, value)| (&**key, value.as_slice())).collect();
-    client.put_many(&pairs)?;
-    Ok(pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum())
+    Tally { bytes: Some(bytes), ..tally }.report(client)
 }
 
 /// Puts a thousandth of the entries, each of them synced.
 pub(super) fn put_synced(client: &mut dyn Client) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
-    let mut next = numbers(client, WriteOrder::Random, shape.num);
+    let count = (shape.num / SYNC_SHARE).max(1);
+    put_each(client, &shape, WriteOrder::Random, count, |client, key, value| {
+        client.put_synced(key, value)
+    })
+}
+
+/// Puts `count` entries one by one.
+fn put_each(
+    client: &mut dyn Client,
+    shape: &Shape,
+    order: WriteOrder,
+    count: u64,
+    put: impl Fn(&mut dyn Client, &[u8], &[u8]) -> Result<(), Halt>,
+) -> Result<(), Halt> {
+    let mut next = numbers(client, order, shape.num);
     let mut values = value_source(client, &shape.values)?;
-    let count = (shape.num / SYNC_SHARE).max(1).min(client.limit());
+    let count = count.min(client.limit());
     let (mut tally, mut bytes) = (Tally::begin(client), 0);
     while tally.ops < count && !client.expired(0) {
         let (key, value) = (key_of(next()), values.next_value());
-        client.put_synced(&key, value)?;
+        put(client, &key, value)?;
         bytes += (key.len() + value.len()) as u64;
         tally.ops += 1;
     }
-    client.wait_all()?;
-    tally.bytes = Some(bytes);
-    let row = tally.row(client);
-    client.report(row);
-    Ok(())
+    Tally { bytes: Some(bytes), ..tally }.report(client)
+}
+
+/// Puts a batch. Answers its bytes.
+fn put_all<K>(
+    client: &mut dyn Client,
+    batch: &[(K, Vec<u8>)],
+    bytes: fn(&K) -> &[u8],
+) -> Result<u64, Halt> {
+    let pairs: Vec<(&[u8], &[u8])> =
+        batch.iter().map(|(key, value)| (bytes(key), value.as_slice())).collect();
+    client.put_many(&pairs)?;
+    Ok(pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum())
 }
 
 /// Removes `num` entries in batches of `batch`.
@@ -96,24 +103,19 @@ pub(super) fn remove(client: &mut dyn Client, order: WriteOrder) -> Result<(), H
     let mut next = numbers(client, order, shape.num);
     let count = shape.num.min(client.limit());
     let mut tally = Tally::begin(client);
-    if shape.batch == 1 {
-        while tally.ops < count && !client.expired(0) {
+    while tally.ops < count && !client.expired(0) {
+        if shape.batch == 1 {
             client.remove(&key_of(next()))?;
             tally.ops += 1;
+            continue;
         }
-    } else {
-        while tally.ops < count && !client.expired(0) {
-            let left = shape.batch.min(count - tally.ops);
-            let keys: Vec<Decimal> = (0..left).map(|_| key_of(next())).collect();
-            let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-            client.remove_many(&keys)?;
-            tally.ops += keys.len() as u64;
-        }
+        let left = shape.batch.min(count - tally.ops);
+        let keys: Vec<Decimal> = (0..left).map(|_| key_of(next())).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        client.remove_many(&keys)?;
+        tally.ops += keys.len() as u64;
     }
-    client.wait_all()?;
-    let row = tally.row(client);
-    client.report(row);
-    Ok(())
+    tally.report(client)
 }
 
 /// The thread beside the readers of `db/readwhilewriting`: puts until they are through.
@@ -140,24 +142,36 @@ pub(super) fn load(client: &mut dyn Client) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
     let fill = shape.fill.decided(client);
     let permutation = Permutation::new(shape.num);
-    let place = |number| match fill {
-        Fill::Seq => Some(number),
-        Fill::Random => Some(permutation.apply(number)),
-        Fill::Auto | Fill::None => None,
-    };
-    let mut values = loaded_values(client, &shape.values)?;
-    let mut batch: Vec<(Decimal, Vec<u8>)> = Vec::with_capacity(LOAD_BATCH);
+    match fill {
+        Fill::Seq => load_share(client, shape.num, &shape.values, key_of, |key| key),
+        Fill::Random => {
+            let key_of = |number| key_of(permutation.apply(number));
+            load_share(client, shape.num, &shape.values, key_of, |key| key)
+        }
+        Fill::Auto | Fill::None => Ok(()),
+    }
+}
+
+/// Puts this thread's share of `count` entries, whose keys `key_of` makes of their numbers.
+pub(super) fn load_share<K>(
+    client: &mut dyn Client,
+    count: u64,
+    values: &ValueSpec,
+    key_of: impl Fn(u64) -> K,
+    bytes: fn(&K) -> &[u8],
+) -> Result<(), Halt> {
+    let mut values = loaded_values(client, values)?;
+    let mut batch: Vec<(K, Vec<u8>)> = Vec::with_capacity(LOAD_BATCH);
     let (first, step) = (u64::from(client.id()), client.threads() as usize);
-    for number in (first..shape.num).step_by(step) {
-        let Some(number) = place(number) else { return Ok(()) };
+    for number in (first..count).step_by(step) {
         batch.push((key_of(number), values.next_value().to_vec()));
         if batch.len() == LOAD_BATCH {
-            put_all(client, &batch)?;
+            put_all(client, &batch, bytes)?;
             batch.clear();
         }
     }
     if !batch.is_empty() {
-        put_all(client, &batch)?;
+        put_all(client, &batch, bytes)?;
     }
     client.wait_all()
 }

@@ -58,6 +58,9 @@ pub(crate) fn wd1(client: &mut dyn Client, first: u64, step: u64) -> Result<(), 
 /// Keys of a thread of `wd3` where no parameter says otherwise.
 const RANGE_KEYS: u64 = 70;
 
+/// What a round of `wd3` does with each key and its value.
+type Step = fn(&mut dyn Client, &[u8], &[u8]) -> Result<(), Halt>;
+
 /// Parameters: `rangesize` keys a thread, or `nkeys` over all threads; `prefix` in front of each
 /// key. The end of the time is looked at before every operation, so a round may stay undone.
 pub(crate) fn wd3(client: &mut dyn Client) -> Result<(), Halt> {
@@ -88,33 +91,20 @@ pub(crate) fn wd3(client: &mut dyn Client) -> Result<(), Halt> {
     let mut rounds = 0;
     while !client.expired(0) {
         rounds += 1;
-        for n in range.clone() {
-            if client.expired(0) {
-                break;
+        let steps: [Step; 4] = [
+            check::insert,
+            check::get,
+            |client, key, _| check::remove(client, key),
+            |client, key, _| check::absent(client, key),
+        ];
+        for step in steps {
+            for n in range.clone() {
+                if client.expired(0) {
+                    break;
+                }
+                let value = compose(&mut key, n);
+                step(client, &key, &key[value..])?;
             }
-            let value = compose(&mut key, n);
-            check::insert(client, &key, &key[value..])?;
-        }
-        for n in range.clone() {
-            if client.expired(0) {
-                break;
-            }
-            let value = compose(&mut key, n);
-            check::get(client, &key, &key[value..])?;
-        }
-        for n in range.clone() {
-            if client.expired(0) {
-                break;
-            }
-            compose(&mut key, n);
-            check::remove(client, &key)?;
-        }
-        for n in range.clone() {
-            if client.expired(0) {
-                break;
-            }
-            compose(&mut key, n);
-            check::absent(client, &key)?;
         }
     }
     client.wait_all()?;

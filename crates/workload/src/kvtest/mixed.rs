@@ -12,8 +12,8 @@
 use super::check;
 use super::client::{Client, Halt};
 use super::random::Lcg;
-use super::readback::seed_of;
 use super::row::{Row, Value};
+use super::timed::{report, up_to_limit};
 use keyrack_decimal::Decimal;
 
 /// Keys of the `fixed` variants are below this.
@@ -30,52 +30,41 @@ pub(crate) fn rw2(
     get_share: f64,
     modulus: u32,
 ) -> Result<(), Halt> {
-    random.seed(seed_of(client));
+    random.seed(client.random_seed());
     let offset = random.draw();
     let key_of = |k: u64| {
         let x = offset.wrapping_add(k as u32).wrapping_mul(FACTOR);
         if modulus == u32::MAX { x } else { x % modulus }
     };
-    let limit = client.limit();
-    let begin = client.seconds();
-    let (mut puts, mut gets) = (0, 0);
-    while !client.expired(0) && puts + gets <= limit {
+    let mut puts = 0;
+    let (ops, seconds) = up_to_limit(client, |client, _| {
         // The first operation draws nothing: there is nothing to get yet.
-        if puts == 0 || !random.chance(get_share) {
-            let x = key_of(puts);
-            client.put(&Decimal::new(x.into()), &Decimal::new(x.wrapping_add(1).into()))?;
+        let is_put = puts == 0 || !random.chance(get_share);
+        let x = key_of(if is_put { puts } else { random.below(puts) });
+        let (key, value) = (Decimal::new(x.into()), Decimal::new(x.wrapping_add(1).into()));
+        if is_put {
             puts += 1;
+            client.put(&key, &value)
         } else {
-            let x = key_of(random.below(puts));
-            check::get(client, &Decimal::new(x.into()), &Decimal::new(x.wrapping_add(1).into()))?;
-            gets += 1;
+            check::get(client, &key, &value)
         }
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
+    })?;
     let mut row = Row::new();
     row.set("puts", Value::Count(puts));
-    row.set("gets", Value::Count(gets));
-    row.set_rate("ops", puts + gets, seconds);
+    row.set("gets", Value::Count(ops - puts));
+    row.set_rate("ops", ops, seconds);
     client.report(row);
     Ok(())
 }
 
 /// All threads put the keys 0 to 9.
 pub(crate) fn same(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
-    random.seed(seed_of(client));
-    let limit = client.limit();
-    let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) && puts <= limit {
+    random.seed(client.random_seed());
+    let puts = up_to_limit(client, |client, _| {
         let x = random.below(10);
-        client.put(&Decimal::new(x), &Decimal::new(x + 1))?;
-        puts += 1;
-    }
-    client.wait_all()?;
-    let mut row = Row::new();
-    row.set_rate("puts", puts, client.seconds() - begin);
-    client.report(row);
+        client.put(&Decimal::new(x), &Decimal::new(x + 1))
+    })?;
+    report(client, "puts", puts);
     Ok(())
 }
 
@@ -96,23 +85,16 @@ pub(crate) fn rwsep24(client: &mut dyn Client, random: &mut Lcg) -> Result<(), H
 }
 
 fn hot_keys(client: &mut dyn Client, random: &mut Lcg, first: u64) -> Result<(), Halt> {
-    random.seed(seed_of(client));
-    let limit = client.limit();
-    let begin = client.seconds();
-    let mut ops = 0;
-    while !client.expired(0) && ops <= limit {
+    random.seed(client.random_seed());
+    let ops = up_to_limit(client, |client, number| {
         let x = random.below(HOT_KEYS << 3);
         let key = Decimal::new(first + (x >> 3));
         if x & 7 == 0 {
-            client.put(&key, &Decimal::new(ops))?;
+            client.put(&key, &Decimal::new(number))
         } else {
-            client.get(&key, &mut |_| {})?;
+            client.get(&key, &mut |_| {}).map(|_| ())
         }
-        ops += 1;
-    }
-    client.wait_all()?;
-    let mut row = Row::new();
-    row.set_rate("ops", ops, client.seconds() - begin);
-    client.report(row);
+    })?;
+    report(client, "ops", ops);
     Ok(())
 }

@@ -64,6 +64,7 @@ mod scans;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timed;
 mod url;
 
 pub use check::mismatch;

@@ -17,6 +17,7 @@ use super::check;
 use super::client::{Client, Halt};
 use super::random::Lcg;
 use super::row::Row;
+use super::timed::{self, Timed, up_to_limit, with_all};
 use keyrack_decimal::Decimal;
 
 /// Keys of one call of the batched variants.
@@ -35,11 +36,6 @@ fn eight_digits(random: &mut Lcg) -> u32 {
     random.draw() % 100_000_000
 }
 
-/// The seed of a thread.
-pub(crate) fn seed_of(client: &dyn Client) -> u32 {
-    client.random_seed()
-}
-
 /// The value that belongs to the key of `x`.
 fn value_of(x: u32) -> Decimal {
     Decimal::new(u64::from(x) + 1)
@@ -54,10 +50,8 @@ pub(crate) fn rw1fixed(client: &mut dyn Client, random: &mut Lcg) -> Result<(), 
 }
 
 pub(crate) fn rw1puts(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
-    let (puts, seconds) = put_drawn(client, random, any)?;
-    let mut row = Row::new();
-    row.set_rate("puts", puts, seconds);
-    client.report(row);
+    let puts = put_drawn(client, random, any)?;
+    timed::report(client, "puts", puts);
     Ok(())
 }
 
@@ -70,49 +64,40 @@ pub(crate) fn rw1fixedb(client: &mut dyn Client, random: &mut Lcg) -> Result<(),
 }
 
 fn one_by_one(client: &mut dyn Client, random: &mut Lcg, draw: Draw) -> Result<(), Halt> {
-    let (puts, put_s) = put_drawn(client, random, draw)?;
+    let puts = put_drawn(client, random, draw)?;
     client.notice("now getting");
-    let numbers = drawn_again(client, random, puts, draw);
-    let begin = client.seconds();
-    let mut gets = 0;
-    for &x in &numbers {
-        if client.expired(1) {
-            break;
-        }
-        check::get(client, &Decimal::new(u64::from(x)), &value_of(x))?;
-        gets += 1;
-    }
-    client.wait_all()?;
-    let get_s = client.seconds() - begin;
-    report(client, (puts, put_s), (gets, get_s));
+    let numbers = drawn_again(client, random, puts.0, draw);
+    let gets = with_all(client, &numbers, |client, x| {
+        check::get(client, &Decimal::new(u64::from(x)), &value_of(x))
+    })?;
+    report(client, puts, gets);
     Ok(())
 }
 
-/// Puts until the limit or the end of the time; how many, and the seconds.
-fn put_drawn(client: &mut dyn Client, random: &mut Lcg, draw: Draw) -> Result<(u64, f64), Halt> {
-    random.seed(seed_of(client));
-    let limit = client.limit();
-    let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) && puts <= limit {
+/// Puts until the limit or the end of the time.
+fn put_drawn(client: &mut dyn Client, random: &mut Lcg, draw: Draw) -> Result<Timed, Halt> {
+    random.seed(client.random_seed());
+    up_to_limit(client, |client, _| {
         let x = draw(random);
-        client.put(&Decimal::new(u64::from(x)), &value_of(x))?;
-        puts += 1;
-    }
-    client.wait_all()?;
-    Ok((puts, client.seconds() - begin))
+        client.put(&Decimal::new(u64::from(x)), &value_of(x))
+    })
 }
 
-/// The numbers of the puts, shuffled.
-fn drawn_again(client: &dyn Client, random: &mut Lcg, puts: u64, draw: Draw) -> Vec<u32> {
-    random.seed(seed_of(client));
-    let mut numbers: Vec<u32> = (0..puts).map(|_| draw(random)).collect();
+/// What was drawn for the puts, shuffled.
+fn drawn_again<T>(
+    client: &dyn Client,
+    random: &mut Lcg,
+    puts: u64,
+    draw: impl Fn(&mut Lcg) -> T,
+) -> Vec<T> {
+    random.seed(client.random_seed());
+    let mut numbers: Vec<T> = (0..puts).map(|_| draw(random)).collect();
     random.shuffle(&mut numbers);
     numbers
 }
 
 fn in_batches(client: &mut dyn Client, random: &mut Lcg, draw: Draw) -> Result<(), Halt> {
-    random.seed(seed_of(client));
+    random.seed(client.random_seed());
     let limit = client.limit();
     let begin = client.seconds();
     let mut puts: u64 = 0;
@@ -169,35 +154,19 @@ pub(crate) fn rw1long(client: &mut dyn Client, random: &mut Lcg) -> Result<(), H
         key.extend_from_slice(WORDS[usize::from(word)]);
         key.extend_from_slice(&Decimal::new(u64::from(x)));
     };
-    random.seed(seed_of(client));
-    let limit = client.limit();
-    let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) && puts <= limit {
+    random.seed(client.random_seed());
+    let puts = up_to_limit(client, |client, _| {
         let drawn = draw(random);
         compose(&mut key, drawn);
-        client.put(&key, &value_of(drawn.0))?;
-        puts += 1;
-    }
-    client.wait_all()?;
-    let put_s = client.seconds() - begin;
+        client.put(&key, &value_of(drawn.0))
+    })?;
     client.notice("now getting");
-    random.seed(seed_of(client));
-    let mut all: Vec<(u32, u8)> = (0..puts).map(|_| draw(random)).collect();
-    random.shuffle(&mut all);
-    let begin = client.seconds();
-    let mut gets = 0;
-    for &drawn in &all {
-        if client.expired(1) {
-            break;
-        }
+    let all = drawn_again(client, random, puts.0, draw);
+    let gets = with_all(client, &all, |client, drawn| {
         compose(&mut key, drawn);
-        check::get(client, &key, &value_of(drawn.0))?;
-        gets += 1;
-    }
-    client.wait_all()?;
-    let get_s = client.seconds() - begin;
-    report(client, (puts, put_s), (gets, get_s));
+        check::get(client, &key, &value_of(drawn.0))
+    })?;
+    report(client, puts, gets);
     Ok(())
 }
 
@@ -224,7 +193,7 @@ pub(crate) fn in_order(client: &mut dyn Client, key_of: fn(u32) -> u32) -> Resul
     Ok(())
 }
 
-fn report(client: &mut dyn Client, (puts, put_s): (u64, f64), (gets, get_s): (u64, f64)) {
+fn report(client: &mut dyn Client, (puts, put_s): Timed, (gets, get_s): Timed) {
     let mut row = Row::new();
     row.set_rate("puts", puts, put_s);
     row.set_rate("gets", gets, get_s);

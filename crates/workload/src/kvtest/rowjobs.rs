@@ -11,7 +11,6 @@
 use super::check;
 use super::client::{Client, Halt};
 use super::random::Lcg;
-use super::readback::seed_of;
 use super::row::{Row, Value};
 use keyrack_decimal::Decimal;
 
@@ -37,7 +36,7 @@ pub(crate) fn put_columns(
     shift: u32,
 ) -> Result<(), Halt> {
     let (count, column) = (operations(client), column(client, shift));
-    random.seed(seed_of(client));
+    random.seed(client.random_seed());
     let begin = client.seconds();
     for _ in 0..count {
         put(client, column, random.below(KEYS))?;
@@ -58,7 +57,7 @@ pub(crate) fn get_columns(
     shift: u32,
 ) -> Result<(), Halt> {
     let (count, column) = (operations(client), column(client, shift));
-    random.seed(seed_of(client));
+    random.seed(client.random_seed());
     let numbers: Vec<u32> = (0..count).map(|_| random.below(KEYS) as u32).collect();
     if client.is_first() {
         if client.id() == 0 {

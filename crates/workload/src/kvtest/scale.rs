@@ -20,8 +20,7 @@ use super::check;
 use super::client::{Client, Halt};
 use super::glibc::GlibcRandom;
 use super::random::Lcg;
-use super::readback::seed_of;
-use super::row::Row;
+use super::timed::{report, up_to};
 use keyrack_decimal::Decimal;
 use std::sync::PoisonError;
 
@@ -50,7 +49,7 @@ fn count(client: &dyn Client, name: &str, default: u64) -> Result<u64, Halt> {
 }
 
 pub(crate) fn wscale(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
-    random.seed(seed_of(client));
+    random.seed(client.random_seed());
     put_until_expired(client, &mut || u64::from(random.draw()))
 }
 
@@ -62,17 +61,11 @@ pub(crate) fn uscale(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Ha
 }
 
 fn put_until_expired(client: &mut dyn Client, draw: &mut dyn FnMut() -> u64) -> Result<(), Halt> {
-    let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) {
+    let puts = up_to(client, u64::MAX, |client, _| {
         let x = draw();
-        client.put(&Decimal::new(x), &Decimal::new(x + 1))?;
-        puts += 1;
-    }
-    client.wait_all()?;
-    let mut row = Row::new();
-    row.set_rate("puts", puts, client.seconds() - begin);
-    client.report(row);
+        client.put(&Decimal::new(x), &Decimal::new(x + 1))
+    })?;
+    report(client, "puts", puts);
     Ok(())
 }
 
@@ -80,7 +73,7 @@ pub(crate) fn ruscale_init(client: &mut dyn Client, random: &mut Lcg) -> Result<
     let part = count(client, "partsize", PART_KEYS)?;
     // The time of drawing the order is in the result, as it is in the original's.
     let begin = client.seconds();
-    random.seed(seed_of(client));
+    random.seed(client.random_seed());
     let before = number(client, "part")?.unwrap_or(0);
     let first = part.saturating_mul(before.saturating_add(client.id().into()));
     if first > u64::from(u32::MAX) * part {
@@ -92,9 +85,8 @@ pub(crate) fn ruscale_init(client: &mut dyn Client, random: &mut Lcg) -> Result<
         client.put(&Decimal::new(x), &Decimal::new(x + 1))?;
     }
     client.wait_all()?;
-    let mut row = Row::new();
-    row.set_rate("puts", part, client.seconds() - begin);
-    client.report(row);
+    let seconds = client.seconds() - begin;
+    report(client, "puts", (part, seconds));
     Ok(())
 }
 
@@ -109,18 +101,12 @@ pub(crate) fn rscale(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Ha
         return Ok(());
     }
     let keys = all_parts(client)?;
-    random.seed(seed_of(client));
-    let begin = client.seconds();
-    let mut gets = 0;
-    while !client.expired(0) {
+    random.seed(client.random_seed());
+    let gets = up_to(client, u64::MAX, |client, _| {
         let x = random.below(keys);
-        check::get(client, &Decimal::new(x), &Decimal::new(x + 1))?;
-        gets += 1;
-    }
-    client.wait_all()?;
-    let mut row = Row::new();
-    row.set_rate("gets", gets, client.seconds() - begin);
-    client.report(row);
+        check::get(client, &Decimal::new(x), &Decimal::new(x + 1))
+    })?;
+    report(client, "gets", gets);
     Ok(())
 }
 
@@ -149,9 +135,8 @@ pub(crate) fn bdb(client: &mut dyn Client) -> Result<(), Halt> {
         }
     }
     client.wait_all()?;
-    let mut row = Row::new();
-    row.set_rate("ops", gets, client.seconds() - begin);
-    client.report(row);
+    let seconds = client.seconds() - begin;
+    report(client, "ops", (gets, seconds));
     Ok(())
 }
 
