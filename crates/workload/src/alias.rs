@@ -40,17 +40,14 @@ impl Alias {
     /// The weights must be finite and not negative, at least one of them positive, and at most 2^24
     /// in number.
     pub fn new(weights: &[f64]) -> Result<Alias, Error> {
-        if weights.is_empty() || weights.len() > OUTCOMES_MAX {
-            return Err(Error::parameter("number of weights", weights.len(), "1 to 2^24"));
-        }
+        let is_fine = (1..=OUTCOMES_MAX).contains(&weights.len());
+        Error::check("number of weights", weights.len(), is_fine, "1 to 2^24")?;
         if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
             return Err(Error::parameter("weight", bad, "a finite number of at least 0"));
         }
         // Dividing by the largest first keeps the sum finite.
         let largest = weights.iter().copied().fold(0.0, f64::max);
-        if largest == 0.0 {
-            return Err(Error::parameter("sum of weights", 0, "more than 0"));
-        }
+        Error::check("sum of weights", 0, largest > 0.0, "more than 0")?;
         let total: f64 = weights.iter().map(|w| w / largest).sum();
         let count = weights.len();
         // The height that each outcome still has to place, in columns.

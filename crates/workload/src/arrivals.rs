@@ -241,11 +241,8 @@ impl ArrivalSchedule {
 }
 
 fn check_rate(rate_per_s: f64) -> Result<(), Error> {
-    if (1e-6..=1e12).contains(&rate_per_s) {
-        Ok(())
-    } else {
-        Err(Error::parameter("rate per second", rate_per_s, "1e-6 to 1e12"))
-    }
+    let is_fine = (1e-6..=1e12).contains(&rate_per_s);
+    Error::check("rate per second", rate_per_s, is_fine, "1e-6 to 1e12")
 }
 
 #[cfg(test)]

@@ -223,26 +223,11 @@ impl Distribution {
     /// [`Error::Parameter`] names the first number that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
         let natural = |name, value: f64| {
-            if value.is_finite() && value >= 0.0 {
-                Ok(())
-            } else {
-                Err(Error::parameter(name, value, "a finite number of at least 0"))
-            }
+            let is_fine = value.is_finite() && value >= 0.0;
+            Error::check(name, value, is_fine, "a finite number of at least 0")
         };
-        let finite = |name, value: f64| {
-            if value.is_finite() {
-                Ok(())
-            } else {
-                Err(Error::parameter(name, value, "a finite number"))
-            }
-        };
-        let shaped = |shape: f64| {
-            if (-10.0..1.0).contains(&shape) {
-                Ok(())
-            } else {
-                Err(Error::parameter("shape", shape, "-10 to less than 1, so with a mean"))
-            }
-        };
+        let finite =
+            |name, value: f64| Error::check(name, value, value.is_finite(), "a finite number");
         match *self {
             Distribution::Fixed(value) => natural("value", value),
             Distribution::Uniform { max } => natural("maximum", max),
@@ -255,19 +240,18 @@ impl Distribution {
             | Distribution::Gev { location, scale, shape } => {
                 finite("location", location)?;
                 natural("scale", scale)?;
-                shaped(shape)
+                let is_fine = (-10.0..1.0).contains(&shape);
+                Error::check("shape", shape, is_fine, "-10 to less than 1, so with a mean")
             }
             Distribution::Lognormal { mean, stddev } => {
-                let ok = (-100.0..=100.0).contains(&mean);
-                ok.then_some(()).ok_or(Error::parameter("mean", mean, "-100 to 100"))?;
-                let ok = (0.0..=10.0).contains(&stddev);
-                ok.then_some(()).ok_or(Error::parameter("standard deviation", stddev, "0 to 10"))
+                Error::check("mean", mean, (-100.0..=100.0).contains(&mean), "-100 to 100")?;
+                let is_fine = (0.0..=10.0).contains(&stddev);
+                Error::check("standard deviation", stddev, is_fine, "0 to 10")
             }
             Distribution::Bimodal { low, high, high_share } => {
                 natural("first value", low)?;
                 natural("second value", high)?;
-                let ok = (0.0..=1.0).contains(&high_share);
-                ok.then_some(()).ok_or(Error::parameter("share", high_share, "0 to 1"))
+                Error::check("share", high_share, (0.0..=1.0).contains(&high_share), "0 to 1")
             }
             Distribution::FbValue | Distribution::Empirical(_) => Ok(()),
         }
@@ -389,9 +373,8 @@ impl Distribution {
     /// [`Error::Parameter`] when there is no such distribution: one whose own mean is not more than
     /// 0.
     pub fn with_mean(&self, mean: f64) -> Result<Distribution, Error> {
-        if !(mean.is_finite() && mean > 0.0) {
-            return Err(Error::parameter("mean", mean, "a finite number more than 0"));
-        }
+        let is_fine = mean.is_finite() && mean > 0.0;
+        Error::check("mean", mean, is_fine, "a finite number more than 0")?;
         match *self {
             Distribution::Fixed(_) => Ok(Distribution::Fixed(mean)),
             Distribution::Uniform { .. } => Ok(Distribution::Uniform { max: 2.0 * mean }),
@@ -404,10 +387,9 @@ impl Distribution {
             }
             _ => {
                 let own = self.mean();
-                if !(own.is_finite() && own > 0.0) {
-                    let expected = "more than 0: give the distribution numbers with such a mean";
-                    return Err(Error::parameter("mean of the distribution", own, expected));
-                }
+                let is_fine = own.is_finite() && own > 0.0;
+                let expected = "more than 0: give the distribution numbers with such a mean";
+                Error::check("mean of the distribution", own, is_fine, expected)?;
                 Ok(self.scaled(mean / own))
             }
         }
@@ -435,11 +417,8 @@ impl Distribution {
                 Distribution::Bimodal { low: low * factor, high: high * factor, high_share }
             }
             Distribution::FbValue => {
-                let mut points: Vec<(f64, f64)> = fb::value_points().collect();
-                for point in &mut points {
-                    point.0 *= factor;
-                }
-                Distribution::Empirical(Points { points: points.into() })
+                let points = fb::value_points().map(|(x, p)| (x * factor, p)).collect();
+                Distribution::Empirical(Points { points })
             }
             Distribution::Empirical(ref empirical) => {
                 let points = empirical.points.iter().map(|(x, p)| (x * factor, *p)).collect();

@@ -59,6 +59,16 @@ impl Error {
         Error::Parameter { name, value: value.to_string(), expected }
     }
 
+    /// An [`Error::Parameter`] unless the value `is_fine`.
+    pub(crate) fn check(
+        name: &'static str,
+        value: impl ToString,
+        is_fine: bool,
+        expected: &'static str,
+    ) -> Result<(), Self> {
+        if is_fine { Ok(()) } else { Err(Error::parameter(name, value, expected)) }
+    }
+
     /// Builds an [`Error::Syntax`].
     pub(crate) fn syntax(what: &'static str, text: &str, problem: impl Into<String>) -> Self {
         Error::Syntax { what, text: text.to_owned(), problem: problem.into() }

@@ -119,34 +119,34 @@ impl KeyDistribution {
     ///
     /// [`Error::Parameter`] names the first number that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
-        let within = |name, value: f64, ok: bool, expected| {
-            if ok { Ok(()) } else { Err(Error::parameter(name, value, expected)) }
-        };
         match *self {
             KeyDistribution::Sequential | KeyDistribution::Insert | KeyDistribution::Uniform => {
                 Ok(())
             }
             KeyDistribution::Zipf { theta } | KeyDistribution::Latest { theta } => {
-                within("theta", theta, (0.0..=64.0).contains(&theta), "0 to 64")
+                Error::check("theta", theta, (0.0..=64.0).contains(&theta), "0 to 64")
             }
-            KeyDistribution::ZipfYcsb { theta } => {
-                within("theta", theta, theta > 0.0 && theta < 1.0, "more than 0 and less than 1")
-            }
+            KeyDistribution::ZipfYcsb { theta } => Error::check(
+                "theta",
+                theta,
+                theta > 0.0 && theta < 1.0,
+                "more than 0 and less than 1",
+            ),
             KeyDistribution::Hotspot { hot_fraction: fraction, hot_share: share } => {
                 let ok = fraction > 0.0 && fraction <= 1.0;
-                within("hot fraction", fraction, ok, "more than 0, at most 1")?;
-                within("hot share", share, (0.0..=1.0).contains(&share), "0 to 1")
+                Error::check("hot fraction", fraction, ok, "more than 0, at most 1")?;
+                Error::check("hot share", share, (0.0..=1.0).contains(&share), "0 to 1")
             }
             KeyDistribution::Gaussian { mean_fraction: mean, stddev_fraction: stddev } => {
-                within("mean fraction", mean, (0.0..=1.0).contains(&mean), "0 to 1")?;
+                Error::check("mean fraction", mean, (0.0..=1.0).contains(&mean), "0 to 1")?;
                 let ok = stddev > 0.0 && stddev <= 10.0;
-                within("standard deviation fraction", stddev, ok, "more than 0, at most 10")
+                Error::check("standard deviation fraction", stddev, ok, "more than 0, at most 10")
             }
             KeyDistribution::Exponential { percentile, range_fraction } => {
                 let ok = percentile > 0.0 && percentile < 100.0;
-                within("percentile", percentile, ok, "more than 0 and less than 100")?;
+                Error::check("percentile", percentile, ok, "more than 0 and less than 100")?;
                 let ok = range_fraction > 0.0 && range_fraction.is_finite();
-                within("range fraction", range_fraction, ok, "a finite number more than 0")
+                Error::check("range fraction", range_fraction, ok, "a finite number more than 0")
             }
         }
     }

@@ -102,17 +102,12 @@ impl KeySource {
         if inserts && counter.is_none() {
             return Err(Error::CounterMissing);
         }
-        if spec.count > RANKS_MAX || (spec.count == 0 && !inserts) {
-            return Err(Error::parameter("number of keys", spec.count, "1 to 2^53"));
-        }
-        if spec.first > RANKS_MAX {
-            return Err(Error::parameter("first key", spec.first, "0 to 2^53"));
-        }
+        let is_fine = spec.count <= RANKS_MAX && (spec.count > 0 || inserts);
+        Error::check("number of keys", spec.count, is_fine, "1 to 2^53")?;
+        Error::check("first key", spec.first, spec.first <= RANKS_MAX, "0 to 2^53")?;
         let (thread, threads) = shard.unwrap_or((0, 1));
-        if thread >= threads {
-            let value = format!("{thread} of {threads}");
-            return Err(Error::parameter("shard", value, "a thread below the number of threads"));
-        }
+        let value = format!("{thread} of {threads}");
+        Error::check("shard", value, thread < threads, "a thread below the number of threads")?;
         let (thread, threads) = (u64::from(thread), u64::from(threads));
         let mut lap = spec.count;
         let sampler = match spec.distribution {

@@ -116,39 +116,25 @@ impl SizeDistribution {
     /// [`Error::Parameter`] names the first number that is out of its range.
     pub fn check(&self) -> Result<(), Error> {
         let ordered = |min: u32, max: u32| {
-            if min <= max {
-                Ok(())
-            } else {
-                Err(Error::parameter("smallest size", min, "at most the largest size"))
-            }
+            Error::check("smallest size", min, min <= max, "at most the largest size")
+        };
+        let natural = |name, value: f64| {
+            let is_fine = value.is_finite() && value >= 0.0;
+            Error::check(name, value, is_fine, "a finite number of at least 0")
         };
         match *self {
             SizeDistribution::Fixed(_) | SizeDistribution::FbValue => {}
             SizeDistribution::Uniform { min, max } => ordered(min, max)?,
             SizeDistribution::Normal { mean, stddev } => {
-                if !(mean.is_finite() && mean >= 0.0) {
-                    return Err(Error::parameter(
-                        "mean size",
-                        mean,
-                        "a finite number of at least 0",
-                    ));
-                }
-                if !(stddev.is_finite() && stddev >= 0.0) {
-                    let expected = "a finite number of at least 0";
-                    return Err(Error::parameter("standard deviation", stddev, expected));
-                }
+                natural("mean size", mean)?;
+                natural("standard deviation", stddev)?;
             }
             SizeDistribution::Zipf { min, max, theta } => {
                 ordered(min, max)?;
-                if !(0.0..=64.0).contains(&theta) {
-                    return Err(Error::parameter("theta", theta, "0 to 64"));
-                }
+                Error::check("theta", theta, (0.0..=64.0).contains(&theta), "0 to 64")?;
             }
         }
-        match self.max() {
-            max if max <= SIZE_MAX => Ok(()),
-            max => Err(Error::parameter("largest size", max, "at most 64 Mi")),
-        }
+        Error::check("largest size", self.max(), self.max() <= SIZE_MAX, "at most 64 Mi")
     }
 
     /// The largest size that can be drawn.

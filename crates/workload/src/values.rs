@@ -63,9 +63,8 @@ impl ValueSource {
     /// [`Error::Parameter`] when a size is out of range or `compress` is not in 0 to 1.
     pub fn new(spec: &ValueSpec, rng: Rng) -> Result<ValueSource, Error> {
         let sizes = SizeSampler::new(&spec.size)?;
-        if !(0.0..=1.0).contains(&spec.compress) {
-            return Err(Error::parameter("compress", spec.compress, "0 to 1"));
-        }
+        let is_fine = (0.0..=1.0).contains(&spec.compress);
+        Error::check("compress", spec.compress, is_fine, "0 to 1")?;
         let random_bytes = (PIECE_BYTES as f64 * (1.0 - spec.compress)).round() as usize;
         let mut pool = vec![RUN_BYTE; STARTS + spec.size.max() as usize];
         let mut contents = Rng::stream(spec.seed, Phase::Setup, 0, 0);

@@ -55,12 +55,8 @@ impl Zipf {
     ///
     /// `count` must be in `1..=2^53` and `theta` in `0..=64`.
     pub fn new(count: u64, theta: f64) -> Result<Zipf, Error> {
-        if count == 0 || count > RANKS_MAX {
-            return Err(Error::parameter("count", count, "1 to 2^53"));
-        }
-        if !(0.0..=THETA_MAX).contains(&theta) {
-            return Err(Error::parameter("theta", theta, "0 to 64"));
-        }
+        Error::check("count", count, (1..=RANKS_MAX).contains(&count), "1 to 2^53")?;
+        Error::check("theta", theta, (0.0..=THETA_MAX).contains(&theta), "0 to 64")?;
         let t = 1.0 - theta;
         let mut zipf = Zipf {
             count,
@@ -186,9 +182,8 @@ impl ZipfYcsb {
     ///
     /// The formula holds for `theta` strictly between 0 and 1.
     pub fn new(theta: f64) -> Result<ZipfYcsb, Error> {
-        if !(theta > 0.0 && theta < 1.0) {
-            return Err(Error::parameter("theta", theta, "more than 0 and less than 1"));
-        }
+        let is_fine = theta > 0.0 && theta < 1.0;
+        Error::check("theta", theta, is_fine, "more than 0 and less than 1")?;
         let zeta = harmonic(YCSB_UNIVERSE, theta);
         let second = 1.0 + 0.5f64.powf(theta);
         let eta = (1.0 - (2.0 / YCSB_UNIVERSE as f64).powf(1.0 - theta)) / (1.0 - second / zeta);
