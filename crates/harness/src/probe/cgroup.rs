@@ -38,31 +38,19 @@ pub(super) struct Limits {
 
 /// Reads the limits; `None` when the kernel does not name the groups. O(groups x depth) reads.
 pub(super) fn limits(host: &dyn Host) -> Option<Limits> {
-    let groups = host.read("/proc/self/cgroup")?;
-    let mounts = mounts(&host.read("/proc/self/mountinfo").unwrap_or_default());
     let mut limits = Limits::default();
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
-        else {
-            continue;
-        };
-        if controllers.is_empty() {
-            let mount = mounts.iter().find(|mount| mount.fstype == "cgroup2");
-            for dir in mount.map(|mount| levels(mount, path)).unwrap_or_default() {
-                limits.tighten_cpus(quota_v2(host, &dir));
-                limits.tighten_memory(memory(host, &dir, "memory.max", "max"));
-            }
-        }
-        for controller in controllers.split(',') {
-            let mount = mounts.iter().find(|mount| {
-                mount.fstype == "cgroup" && mount.super_options.iter().any(|own| own == controller)
-            });
-            for dir in mount.map(|mount| levels(mount, path)).unwrap_or_default() {
+    for Group { controllers, dirs } in groups(host)? {
+        for dir in &dirs {
+            for controller in controllers.split(',') {
                 match controller {
-                    "cpu" => limits.tighten_cpus(quota_v1(host, &dir)),
+                    "" => {
+                        tighten(&mut limits.cpus, quota_v2(host, dir));
+                        tighten(&mut limits.memory_bytes, memory(host, dir, "memory.max", "max"));
+                    }
+                    "cpu" => tighten(&mut limits.cpus, quota_v1(host, dir)),
                     "memory" => {
-                        limits.tighten_memory(memory(host, &dir, "memory.limit_in_bytes", "-1"));
+                        let found = memory(host, dir, "memory.limit_in_bytes", "-1");
+                        tighten(&mut limits.memory_bytes, found);
                     }
                     _ => {}
                 }
@@ -72,29 +60,44 @@ pub(super) fn limits(host: &dyn Host) -> Option<Limits> {
     Some(limits)
 }
 
+/// Keeps the smaller of two limits.
+fn tighten<T: PartialOrd>(kept: &mut Option<Limit<T>>, found: Option<Limit<T>>) {
+    let Some(found) = found else { return };
+    if kept.as_ref().is_none_or(|kept| found.value < kept.value) {
+        *kept = Some(found);
+    }
+}
+
 /// Directories of this process's group of version 2 and of its ancestors, up to the mount point;
 /// `None` where there is no such group.
 pub(crate) fn group_dirs(host: &dyn Host) -> Option<Vec<String>> {
-    let groups = host.read("/proc/self/cgroup")?;
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mounts = mounts(&host.read("/proc/self/mountinfo")?);
-    let mount = mounts.iter().find(|mount| mount.fstype == "cgroup2")?;
-    Some(levels(mount, path))
+    groups(host)?.into_iter().find(|group| group.controllers.is_empty()).map(|group| group.dirs)
 }
 
 /// A group of this process.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct OwnDir {
+pub(super) struct Group {
     /// Names of its controllers with commas between; empty in version 2.
     pub(super) controllers: String,
-    pub(super) dir: String,
-    /// Whether it is the hierarchy's root, as far as can be seen.
-    pub(super) is_root: bool,
+    /// Its directory, and those of its ancestors up to the mount point.
+    pub(super) dirs: Vec<String>,
 }
 
-/// The groups of this process, one a hierarchy that can be seen.
-pub(super) fn own_dirs(host: &dyn Host) -> Vec<OwnDir> {
-    let groups = host.read("/proc/self/cgroup").unwrap_or_default();
+impl Group {
+    pub(super) fn dir(&self) -> &str {
+        &self.dirs[0]
+    }
+
+    /// Whether it is the hierarchy's root, as far as can be seen.
+    pub(super) fn is_root(&self) -> bool {
+        self.dirs.len() == 1
+    }
+}
+
+/// The groups of this process, one a hierarchy that can be seen; `None` when the kernel does not
+/// name them.
+pub(super) fn groups(host: &dyn Host) -> Option<Vec<Group>> {
+    let groups = host.read("/proc/self/cgroup")?;
     let mounts = mounts(&host.read("/proc/self/mountinfo").unwrap_or_default());
     let own = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -106,30 +109,12 @@ pub(super) fn own_dirs(host: &dyn Host) -> Vec<OwnDir> {
             }
         };
         let dirs = levels(mounts.iter().find(is_its)?, path);
-        let is_root = dirs.len() == 1;
-        let dir = dirs.into_iter().next()?;
-        Some(OwnDir { controllers: controllers.to_owned(), dir, is_root })
+        Some(Group { controllers: controllers.to_owned(), dirs })
     };
-    groups.lines().filter_map(own).collect()
+    Some(groups.lines().filter_map(own).collect())
 }
 
-impl Limits {
-    fn tighten_cpus(&mut self, found: Option<Limit<f64>>) {
-        let Some(found) = found else { return };
-        if self.cpus.as_ref().is_none_or(|kept| found.value < kept.value) {
-            self.cpus = Some(found);
-        }
-    }
-
-    fn tighten_memory(&mut self, found: Option<Limit<u64>>) {
-        let Some(found) = found else { return };
-        if self.memory_bytes.as_ref().is_none_or(|kept| found.value < kept.value) {
-            self.memory_bytes = Some(found);
-        }
-    }
-}
-
-/// Directories of the group and its ancestors, up to the mount point.
+/// Directories of the group and its ancestors, up to the mount point; at least one.
 fn levels(mount: &Mount, path: &str) -> Vec<String> {
     let below = if path.starts_with("/..") {
         ""

@@ -13,7 +13,7 @@
 //! probe names it once.
 
 use super::Host;
-use super::cgroup::{OwnDir, own_dirs};
+use super::cgroup::{Group, groups};
 use keyrack_record::CgroupUse;
 
 /// Parts of a second in which version 1 counts user and system time: `USER_HZ`, which is 100 on
@@ -27,20 +27,17 @@ pub(crate) struct CgroupTotals(CgroupUse);
 impl CgroupTotals {
     /// Reads the files of the group. O(files).
     pub(crate) fn read(host: &dyn Host) -> CgroupTotals {
-        let dirs = own_dirs(host);
-        let dir = |name: &str| {
-            let found = dirs.iter().find(|own| own.controllers.split(',').any(|own| own == name));
-            found.map(|own| own.dir.as_str())
-        };
+        let groups = groups(host).unwrap_or_default();
+        let dir = |name: &str| of_controller(&groups, name).map(Group::dir);
         let (mut two, mut one) = (CgroupUse::default(), CgroupUse::default());
-        let own = dirs.iter().find(|own| own.controllers.is_empty());
+        let own = groups.iter().find(|own| own.controllers.is_empty());
         if let Some(own) = own {
-            version_two(host, &own.dir, &mut two);
+            version_two(host, own.dir(), &mut two);
         }
         version_one(host, &dir, &mut one);
         // Where both are in use the root of version 2 is the machine, and version 1 has our group.
         CgroupTotals(match own {
-            Some(own) if !own.is_root => either(two, one),
+            Some(own) if !own.is_root() => either(two, one),
             _ => either(one, two),
         })
     }
@@ -72,19 +69,14 @@ impl CgroupTotals {
 
 /// The facts of a probe: which group, by which version, and what of it is told.
 pub(crate) fn cgroup_info(host: &dyn Host) -> Vec<(String, String)> {
-    let dirs = own_dirs(host);
-    let shown = |own: &OwnDir| {
-        if own.is_root {
-            format!("{} (the root: the whole machine)", own.dir)
-        } else {
-            own.dir.clone()
-        }
+    let groups = groups(host).unwrap_or_default();
+    let shown = |own: Option<&Group>| match own {
+        Some(own) if own.is_root() => format!("{} (the root: the whole machine)", own.dir()),
+        Some(own) => own.dir().to_owned(),
+        None => super::NOT_AVAILABLE.to_owned(),
     };
-    let of = |name: &str| {
-        let found = dirs.iter().find(|own| own.controllers.split(',').any(|own| own == name));
-        found.map_or_else(|| super::NOT_AVAILABLE.to_owned(), shown)
-    };
-    let two = dirs.iter().find(|own| own.controllers.is_empty());
+    let of = |name: &str| shown(of_controller(&groups, name));
+    let two = groups.iter().find(|own| own.controllers.is_empty());
     let CgroupTotals(totals) = CgroupTotals::read(host);
     let told = |is_told: bool| {
         if is_told {
@@ -94,7 +86,7 @@ pub(crate) fn cgroup_info(host: &dyn Host) -> Vec<(String, String)> {
         }
     };
     let rows = [
-        ("version_2", two.map_or_else(|| super::NOT_AVAILABLE.to_owned(), shown)),
+        ("version_2", shown(two)),
         ("v1_cpu", of("cpuacct")),
         ("v1_memory", of("memory")),
         ("v1_devices", of("blkio")),
@@ -105,6 +97,11 @@ pub(crate) fn cgroup_info(host: &dyn Host) -> Vec<(String, String)> {
         ("devices", told(totals.read_bytes.is_some())),
     ];
     rows.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// The group of version 1 that has a controller.
+fn of_controller<'g>(groups: &'g [Group], name: &str) -> Option<&'g Group> {
+    groups.iter().find(|group| group.controllers.split(',').any(|own| own == name))
 }
 
 /// What `first` says, and of what it does not what `second` says.
