@@ -135,10 +135,7 @@ fn a_panic_before_the_start_does_not_leave_the_others_waiting() {
                     run = function() kv.get('k') end }";
     for fault in ["panic", "session panics"] {
         for threads in ["1", "3"] {
-            let failure = Bench::new(script)
-                .set(&[("backend", "odd"), ("threads", threads)])
-                .engine("odd", &[("fault", fault)])
-                .run_failing();
+            let failure = Bench::new(script).set(&[("threads", threads)]).odd(fault).run_failing();
             assert!(failure.reason.contains("panicked"), "{fault}: {failure:?}");
         }
     }
@@ -151,10 +148,7 @@ fn an_engine_that_gives_no_session_fails_the_cell() {
         "return { name = 'w', load = function() end, run = function() end }",
         "return { name = 'w', mix = { { op = 'get', key = kb.keys{} } } }",
     ] {
-        let failure = Bench::new(script)
-            .set(&[("backend", "odd"), ("threads", "2")])
-            .engine("odd", &[("fault", "session")])
-            .run_failing();
+        let failure = Bench::new(script).set(&[("threads", "2")]).odd("session").run_failing();
         assert!(failure.reason.contains("no session today"), "{failure:?}");
     }
 }
@@ -168,10 +162,7 @@ fn an_engine_that_fails_its_load_fails_the_cell() {
         "local K, V = kb.keys{n = 10}, kb.values{}
          return { name = 'w', load = { key = K, value = V }, mix = { { op = 'get', key = K } } }",
     ] {
-        let failure = Bench::new(script)
-            .set(&[("backend", "odd"), ("items", "10")])
-            .engine("odd", &[("fault", "write")])
-            .run_failing();
+        let failure = Bench::new(script).set(&[("items", "10")]).odd("write").run_failing();
         assert!(failure.reason.contains("while loading"), "{failure:?}");
         assert!(failure.reason.contains("this engine does not write"), "{failure:?}");
     }
@@ -301,10 +292,7 @@ fn a_kept_store_that_does_not_close_fails_the_cell_it_served() {
 
 #[test]
 fn a_server_out_of_memory_was_said_to_have_a_full_disk() {
-    let record = Bench::unit("kv.put('k', 'v')")
-        .set(&[("backend", "odd"), ("ops", "1000")])
-        .engine("odd", &[("fault", "memory")])
-        .run();
+    let record = Bench::unit("kv.put('k', 'v')").set(&[("ops", "1000")]).odd("memory").run();
     assert_eq!(record.interrupted.as_deref(), Some("the store is out of memory"));
     let repeat = &record.points[0].repeats[0];
     assert_eq!((repeat.units, op(repeat, "put").errors), (101, 1));

@@ -1,6 +1,6 @@
 //! The `kb` table: key and value sources, mixes, counters, streams, parameters and labels.
 
-use crate::support::{Bench, kept, new_id, op, repeat};
+use crate::support::{Bench, op, repeat};
 use std::collections::BTreeSet;
 
 #[test]
@@ -146,8 +146,7 @@ fn a_mix_draws_by_weight() {
 
 #[test]
 fn a_counter_gives_each_number_once_over_all_threads() {
-    let id = new_id();
-    Bench::new(
+    let (_, mut stores) = Bench::new(
         "
         local C = kb.counter('inserts', 1000)
         local K = kb.keys { fmt = 'i%08d', n = 5, dist = 'insert', counter = 'own' }
@@ -157,10 +156,9 @@ fn a_counter_gives_each_number_once_over_all_threads() {
           assert(C:get() > 1000)
         end }",
     )
-    .set(&[("backend", "spy"), ("threads", "4"), ("ops", "4000")])
-    .engine("spy", &[("id", &id)])
-    .run_clean();
-    let rows = kept(&id).remove(0);
+    .set(&[("threads", "4"), ("ops", "4000")])
+    .run_spied();
+    let rows = stores.remove(0);
     let text: Vec<String> =
         rows.iter().map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect();
     let numbers = |mark: char| -> BTreeSet<u64> {

@@ -225,10 +225,7 @@ fn a_wrong_answer_fails_the_cell_with_key_expected_and_found() {
         .engine("null", &[("miss", "yes")])
         .run_failing();
     assert!(failure.reason.ends_with(", found nothing"), "{}", failure.reason);
-    let lost = bench("rw1")
-        .set(&[("ops", "50"), ("backend", "odd")])
-        .engine("odd", &[("fault", "forget")])
-        .run_failing();
+    let lost = bench("rw1").set(&[("ops", "50")]).odd("forget").run_failing();
     // The tenth put of thread 0.
     assert_eq!(
         lost.reason,
@@ -239,8 +236,7 @@ fn a_wrong_answer_fails_the_cell_with_key_expected_and_found() {
 #[test]
 fn an_engine_that_fails_fails_the_job_in_its_own_words() {
     for name in ["rw1", "rw1b", "wd3", "wcol1", "scan1", "splitremove1"] {
-        let bench = bench(name).set(&[("secs", "60"), ("backend", "odd")]);
-        let failure = bench.engine("odd", &[("fault", "write")]).run_failing();
+        let failure = bench(name).set(&[("secs", "60")]).odd("write").run_failing();
         let expected = format!("{name} on thread 0: engine: this engine does not write");
         assert_eq!(failure.reason, expected);
     }
@@ -264,21 +260,16 @@ fn a_worker_that_fails_or_panics_ends_the_others() {
     let failure = minute.set(&[("backend", "null")]).run_failing();
     assert!(failure.reason.starts_with("conflictscan1 on thread 1: "), "{}", failure.reason);
     // One panics before the gate at which the other waits.
-    let panicking = bench("rw1,rw1").set(&[("threads", "2"), ("secs", "60"), ("backend", "odd")]);
-    let failure = panicking.engine("odd", &[("fault", "panic later")]).run_failing();
+    let panicking = bench("rw1,rw1").set(&[("threads", "2"), ("secs", "60")]);
+    let failure = panicking.odd("panic later").run_failing();
     assert!(failure.reason.contains("panicked"), "{}", failure.reason);
 }
 
 #[test]
 fn an_engine_that_is_blind_to_what_it_removes_passes() {
     for name in ["wd3", "conflictscan1", "wd1"] {
-        let bench = bench(name).set(&[
-            ("threads", "2"),
-            ("secs", "0.05"),
-            ("limit", "200"),
-            ("backend", "odd"),
-        ]);
-        let record = bench.engine("odd", &[("fault", "blind")]).run_clean();
+        let bench = bench(name).set(&[("threads", "2"), ("secs", "0.05"), ("limit", "200")]);
+        let record = bench.odd("blind").run_clean();
         no_rows_are_wrong(&record);
         if name == "wd1" {
             let removed = count(&repeat(&record).rows[1], "removepos");

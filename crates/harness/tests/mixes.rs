@@ -1,6 +1,6 @@
 //! Declarative workloads: a table instead of a function, with no Lua in the loop.
 
-use crate::support::{Bench, kept, new_id, op, repeat};
+use crate::support::{Bench, op, repeat};
 
 const SOURCES: &str = "local K, V = kb.keys{n = 200, fmt = 'k%06d'}, kb.values{size = 20}\n";
 
@@ -32,15 +32,13 @@ fn operations_come_in_the_proportions_of_their_weights() {
 #[test]
 fn a_load_table_writes_every_key_once() {
     for threads in ["1", "3"] {
-        let id = new_id();
-        let record =
+        let (record, mut stores) =
             declared("load = { key = K, value = V, batch = 7 }, mix = { { op = 'get', key = K } }")
-                .set(&[("backend", "spy"), ("threads", threads), ("ops", "600")])
-                .engine("spy", &[("id", &id)])
-                .run_clean();
+                .set(&[("threads", threads), ("ops", "600")])
+                .run_spied();
         assert_eq!(repeat(&record).load.as_ref().unwrap().keys, 200);
         assert_eq!(op(repeat(&record), "get").hits, 600);
-        let rows = kept(&id).remove(0);
+        let rows = stores.remove(0);
         assert_eq!(rows.len(), 200);
         assert_eq!(rows[199].0, b"k000199");
         assert!(rows.iter().all(|(_, value)| value.len() == 20));
@@ -88,33 +86,29 @@ fn ranges_scans_and_batches_do_what_their_fields_say() {
 
 #[test]
 fn mdel_removes_its_batch() {
-    let id = new_id();
-    Bench::new(
+    let (_, mut stores) = Bench::new(
         "local K = kb.sequential{n = 200, fmt = 'k%06d'}
          return { name = 'w', load = { key = K, value = kb.values{size = 4} },
            mix = { { op = 'mdel', key = K, batch = 5 } } }",
     )
-    .set(&[("backend", "spy"), ("ops", "10")])
-    .engine("spy", &[("id", &id)])
-    .run_clean();
-    let rows = kept(&id).remove(0);
+    .set(&[("ops", "10")])
+    .run_spied();
+    let rows = stores.remove(0);
     assert_eq!((rows.len(), rows[0].0.as_slice()), (150, b"k000050".as_slice()));
 }
 
 #[test]
 fn inserts_take_new_keys_once_over_all_threads() {
-    let id = new_id();
-    Bench::new(
+    let (_, mut stores) = Bench::new(
         "local C = kb.counter('rows', 100)
          local K = kb.keys{n = 100, fmt = 'k%06d'}
          local I = kb.keys{n = 100, fmt = 'k%06d', dist = 'insert', counter = C}
          return { name = 'w', load = { key = K, value = kb.values{size = 4} },
            mix = { { op = 'insert', key = I, value = kb.values{size = 4} } } }",
     )
-    .set(&[("backend", "spy"), ("threads", "4"), ("ops", "1000")])
-    .engine("spy", &[("id", &id)])
-    .run_clean();
-    assert_eq!(kept(&id).remove(0).len(), 1100);
+    .set(&[("threads", "4"), ("ops", "1000")])
+    .run_spied();
+    assert_eq!(stores.remove(0).len(), 1100);
 }
 
 #[test]

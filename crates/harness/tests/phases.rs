@@ -106,17 +106,9 @@ return { name = 'w',
 
 #[test]
 fn one_load_serves_all_threads_and_repeats() {
-    let id = new_id();
-    let record = Bench::new(SHARED)
-        .set(&[
-            ("backend", "spy"),
-            ("threads", "1,3"),
-            ("repeat", "2"),
-            ("ops", "3"),
-            ("seed-once", "yes"),
-        ])
-        .engine("spy", &[("id", &id)])
-        .run_clean();
+    let (record, stores) = Bench::new(SHARED)
+        .set(&[("threads", "1,3"), ("repeat", "2"), ("ops", "3"), ("seed-once", "yes")])
+        .run_spied();
     let loads: Vec<(u64, u32, bool)> = record
         .points
         .iter()
@@ -125,7 +117,6 @@ fn one_load_serves_all_threads_and_repeats() {
         .map(|load| (load.keys, load.threads, load.reused))
         .collect();
     assert_eq!(loads, [(100, 3, false), (100, 3, true), (100, 3, true), (100, 3, true)]);
-    let stores = kept(&id);
     assert_eq!(stores.len(), 1);
     // The one store saw the load and the runs of both thread counts.
     assert_eq!(stores[0].len(), 100 + 1 + 3);
@@ -133,15 +124,12 @@ fn one_load_serves_all_threads_and_repeats() {
 
 #[test]
 fn without_it_every_repeat_gets_a_store_of_its_own() {
-    let id = new_id();
-    let record = Bench::new(SHARED)
-        .set(&[("backend", "spy"), ("threads", "1,3"), ("repeat", "2"), ("ops", "3")])
-        .engine("spy", &[("id", &id)])
-        .run_clean();
+    let (record, stores) =
+        Bench::new(SHARED).set(&[("threads", "1,3"), ("repeat", "2"), ("ops", "3")]).run_spied();
     let reused = record.points.iter().flat_map(|p| &p.repeats).filter_map(|r| r.load.as_ref());
     assert_eq!(reused.filter(|load| !load.reused).count(), 4);
-    let sizes: BTreeSet<usize> = kept(&id).iter().map(Vec::len).collect();
-    assert_eq!((kept(&id).len(), sizes), (4, BTreeSet::from([101, 103])));
+    let sizes: BTreeSet<usize> = stores.iter().map(Vec::len).collect();
+    assert_eq!((stores.len(), sizes), (4, BTreeSet::from([101, 103])));
 }
 
 #[test]

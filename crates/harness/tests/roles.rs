@@ -1,7 +1,7 @@
 //! Scripts that declare phases and roles: what runs when, on which threads, and what of it has
 //! results.
 
-use crate::support::{Bench, kept, new_id, op};
+use crate::support::{Bench, op};
 use keyrack_record::{Point, Run};
 
 /// The point of a phase, or of a role in it.
@@ -38,11 +38,9 @@ return { name = 'w', load = { key = S, value = V },
 
 #[test]
 fn phases_run_one_after_the_other_on_one_store_and_have_results_by_role() {
-    let id = new_id();
-    let record = Bench::new(THREE)
-        .set(&[("backend", "spy"), ("threads", "2"), ("timeline", "0.05"), ("repeat", "2")])
-        .engine("spy", &[("id", &id)])
-        .run_clean();
+    let (record, stores) = Bench::new(THREE)
+        .set(&[("threads", "2"), ("timeline", "0.05"), ("repeat", "2")])
+        .run_spied();
     assert_eq!(
         names(&record),
         [
@@ -53,7 +51,7 @@ fn phases_run_one_after_the_other_on_one_store_and_have_results_by_role() {
             "w spy t2 phase=scan workers=1",
         ]
     );
-    assert_eq!(kept(&id).iter().map(Vec::len).collect::<Vec<_>>(), [150, 150]);
+    assert_eq!(stores.iter().map(Vec::len).collect::<Vec<_>>(), [150, 150]);
     for repeat in 0..2 {
         let of = |phase, role| &part(&record, phase, role).repeats[repeat];
         assert_eq!(of("fill", None).units, 50);

@@ -1,7 +1,7 @@
 //! The keys that a run issues follow from the seed alone: not from the engine, the number of
 //! threads or the repeat. Load and run draw from different streams, and so do threads.
 
-use crate::support::{Bench, kept, new_id};
+use crate::support::Bench;
 use keyrack_record::Run;
 use std::collections::BTreeSet;
 
@@ -85,7 +85,6 @@ fn seeds_differ_and_no_thread_of_one_is_a_thread_of_another() {
 
 #[test]
 fn load_and_run_draw_from_different_streams() {
-    let id = new_id();
     let script = "
         local K, R = kb.uniform{n = 1 << 40}, kb.rng()
         local function draw(mark)
@@ -94,8 +93,7 @@ fn load_and_run_draw_from_different_streams() {
           for i = 1, 20 do kv.put(mark .. 'm' .. math.random(1 << 50), 'v') end
         end
         return { name = 'w', load = function() draw('l') end, run = function() draw('r') end }";
-    Bench::new(script).set(&[("backend", "spy")]).engine("spy", &[("id", &id)]).run_clean();
-    let rows = kept(&id).remove(0);
+    let rows = Bench::new(script).run_spied().1.remove(0);
     let of = |phase: u8| -> BTreeSet<Vec<u8>> {
         rows.iter().filter(|(key, _)| key[0] == phase).map(|(key, _)| key[1..].to_vec()).collect()
     };

@@ -84,6 +84,19 @@ impl Bench {
         self
     }
 
+    /// Runs on the engine `odd` with this fault.
+    pub(crate) fn odd(self, fault: &str) -> Bench {
+        self.set(&[("backend", "odd")]).engine("odd", &[("fault", fault)])
+    }
+
+    /// Runs on the engine `spy`, insists that no cell failed, and returns the record and the rows
+    /// of each store.
+    pub(crate) fn run_spied(self) -> (Run, Vec<Rows>) {
+        let id = new_id();
+        let record = self.set(&[("backend", "spy")]).engine("spy", &[("id", &id)]).run_clean();
+        (record, kept(&id))
+    }
+
     /// Runs on a clock of its own: each reading is `step_ns` after the last.
     pub(crate) fn fake_clock(mut self, step_ns: u64) -> Bench {
         self.clock = Clock::fake(step_ns);
