@@ -232,20 +232,11 @@ pub(crate) fn run<'s>(
         }
     };
     let Some(start) = start else { return outcome };
-    let result = match (&mut task, job.watch.take()) {
-        (Task::Script(vm), None) => drive(&mut **vm, clock, start, &mut job, &mut outcome),
-        (Task::Mix(mix), None) => drive(&mut **mix, clock, start, &mut job, &mut outcome),
-        (Task::Script(vm), Some(watch)) => {
-            drive_watched(&mut **vm, watch, clock, start, &mut job, &mut outcome)
-        }
-        (Task::Mix(mix), Some(watch)) => {
-            drive_watched(&mut **mix, watch, clock, start, &mut job, &mut outcome)
-        }
-        (Task::Playback(trace), None) => drive(&mut **trace, clock, start, &mut job, &mut outcome),
-        (Task::Playback(trace), Some(watch)) => {
-            drive_watched(&mut **trace, watch, clock, start, &mut job, &mut outcome)
-        }
-        (Task::Job(jobs), _) => {
+    let result = match &mut task {
+        Task::Script(vm) => drive_unit(&mut **vm, clock, start, &mut job, &mut outcome),
+        Task::Mix(mix) => drive_unit(&mut **mix, clock, start, &mut job, &mut outcome),
+        Task::Playback(trace) => drive_unit(&mut **trace, clock, start, &mut job, &mut outcome),
+        Task::Job(jobs) => {
             run_jobs(jobs, clock, start, &job, &mut outcome);
             Ok(())
         }
@@ -392,14 +383,15 @@ impl<'s> Unit<'s> for Watched<'_, 's> {
     }
 }
 
-fn drive_watched<'s>(
-    unit: &mut dyn Unit<'s>,
-    watch: Watch,
+/// As [`drive`]; where somebody samples, with a look at the time after each unit.
+fn drive_unit<'s, U: Unit<'s>>(
+    unit: &mut U,
     clock: &Clock,
     start: u64,
     job: &mut Job<'s>,
     outcome: &mut Outcome,
 ) -> Result<(), Failed> {
+    let Some(watch) = job.watch.take() else { return drive(unit, clock, start, job, outcome) };
     let next = start + clock.ticks_of_ns(job.warmup_ns.saturating_add(watch.every_ns));
     let mut watched = Watched { unit, clock, watch, next };
     drive(&mut watched, clock, start, job, outcome)

@@ -90,7 +90,7 @@ impl Maker {
         let Some(options) = options else {
             return Err(raise("kb.keys needs a table, for example {fmt=\"k:%012d\"}".to_owned()));
         };
-        check_fields("field of kb.keys", &options, KEY_FIELDS)?;
+        check_fields("field of kb.keys", &options, KEY_FIELDS).map_err(raise)?;
         let format: Option<String> = field(&options, "fmt")?;
         let mut text: String = match preset {
             Some("fb_key") => "uniform".to_owned(),
@@ -160,7 +160,7 @@ impl Maker {
             seed: self.setup.ctx.seed,
         };
         if let Some(options) = &options {
-            check_fields("field of kb.values", options, VALUE_FIELDS)?;
+            check_fields("field of kb.values", options, VALUE_FIELDS).map_err(raise)?;
             spec.compress = field::<Option<f64>>(options, "compress")?.unwrap_or(spec.compress);
             spec.seed = field::<Option<u64>>(options, "seed")?.unwrap_or(spec.seed);
         }
@@ -248,12 +248,12 @@ fn field<T: FromLua>(options: &Table, name: &str) -> mlua::Result<T> {
     options.get(name).map_err(|error| raise(format!("field '{name}': {error}")))
 }
 
-fn check_fields(kind: &str, table: &Table, known: &[&str]) -> mlua::Result<()> {
+/// Refuses a field that a table may not have. `kind` is what messages call it.
+pub(crate) fn check_fields(kind: &str, table: &Table, known: &[&str]) -> Result<(), String> {
     for pair in table.pairs::<Value, Value>() {
-        let (key, _) = pair?;
-        let name = key.to_string()?;
+        let name = pair.and_then(|(key, _)| key.to_string()).map_err(|e| e.to_string())?;
         if !known.contains(&name.as_str()) {
-            return Err(raise(unknown(kind, &name, known)));
+            return Err(unknown(kind, &name, known));
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ mod sandbox;
 mod setup;
 mod vm;
 
+pub(crate) use kb::check_fields;
 pub(crate) use objects::{Counters, KeyObject, ValueObject};
 pub(crate) use setup::{Ctx, Script, ScriptError, VmSetup};
 pub use setup::{Print, Sandbox};

@@ -18,9 +18,8 @@
 //! phase (`ops`, `secs`) or from the run (`threads`, `ops` or `secs`, `arrivals`). A role in the
 //! background has no end of its own: it ends when all others of its phase have.
 
-use crate::lua::{ScriptError, Vm};
+use crate::lua::{ScriptError, Vm, check_fields};
 use crate::settings::Bound;
-use keyrack_store::unknown;
 use keyrack_workload::Arrivals;
 use mlua::{Table, Value};
 
@@ -86,7 +85,7 @@ pub(super) fn phases_of(phases: &Value) -> Result<Vec<PhasePlan>, String> {
 }
 
 fn roles_of(phase: &Table) -> Result<(f64, Vec<RolePlan>), String> {
-    check_fields(phase, PHASE_FIELDS)?;
+    check_fields("field", phase, PHASE_FIELDS)?;
     let warmup_s = number(phase, "warmup", 0.0, 1e7)?.unwrap_or(0.0);
     let bound = bound_of(phase)?;
     let Value::Table(roles) = value(phase, "roles")? else {
@@ -108,7 +107,7 @@ fn roles_of(phase: &Table) -> Result<(f64, Vec<RolePlan>), String> {
         if plans.iter().any(|other| other.name.as_ref() == Some(&name)) {
             return Err(within("the name stands twice; give each role its own".to_owned()));
         }
-        check_fields(table, ROLE_FIELDS).map_err(within)?;
+        check_fields("field", table, ROLE_FIELDS).map_err(within)?;
         plans.push(role_of(table, Some(name.clone()), bound).map_err(within)?);
     }
     if plans.iter().all(|role| role.background) {
@@ -259,14 +258,4 @@ fn shown(value: &Value) -> String {
         Value::Boolean(flag) => flag.to_string(),
         other => format!("a {}", other.type_name()),
     }
-}
-
-fn check_fields(table: &Table, known: &[&str]) -> Result<(), String> {
-    for pair in table.pairs::<Value, Value>() {
-        let name = pair.and_then(|(key, _)| key.to_string()).map_err(|e| e.to_string())?;
-        if !known.contains(&name.as_str()) {
-            return Err(unknown("field", &name, known));
-        }
-    }
-    Ok(())
 }

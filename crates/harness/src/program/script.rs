@@ -19,7 +19,7 @@
 use super::phases::phases_of;
 use super::workload::{Kind, SWEEP_VALUES_MAX};
 use super::{Sweep, Workload};
-use crate::lua::{KeyObject, ScriptError, ValueObject, Vm};
+use crate::lua::{KeyObject, ScriptError, ValueObject, Vm, check_fields};
 use keyrack_store::unknown;
 use keyrack_workload::{
     KeyDistribution, KeySpec, LoadSpec, MixKeys, MixSpec, OpSpec, SizeDistribution, ValueSpec, Verb,
@@ -171,7 +171,7 @@ fn sweep_of_table(table: &Table, batch: &[i64]) -> Result<Option<Sweep>, Refused
 
 fn sweep_of(table: &Table) -> Result<Sweep, String> {
     let text = |error: mlua::Error| error.to_string();
-    check_fields(table, SWEEP_FIELDS)?;
+    check_fields("field", table, SWEEP_FIELDS)?;
     let param = match table.get::<Value>("param").map_err(text)? {
         Value::String(name) if !name.as_bytes().is_empty() => name.to_string_lossy(),
         _ => return Err("it needs param = \"name\"".to_owned()),
@@ -236,7 +236,7 @@ pub(super) fn mix_of(
             return Err(refuse(format!("entry {number} is not a table")));
         };
         let refuse = |why: String| refuse(format!("entry {number}: {why}"));
-        check_fields(&row, MIX_FIELDS).map_err(&refuse)?;
+        check_fields("field", &row, MIX_FIELDS).map_err(&refuse)?;
         let verb = match field::<Option<String>>(&row, "op").map_err(&refuse)? {
             Some(name) if name == "rmw" => Verb::Update,
             Some(name) => Verb::parse(&name).map_err(|error| refuse(error.to_string()))?,
@@ -311,7 +311,7 @@ impl Builder<'_, '_> {
         };
         let given = self.vm.workload().get::<Value>("load").map_err(|e| e.to_string())?;
         if let Value::Table(load) = given {
-            check_fields(&load, LOAD_FIELDS)?;
+            check_fields("field", &load, LOAD_FIELDS)?;
             let batch: Option<u32> = field(&load, "batch")?;
             return Ok(LoadSpec {
                 keys: sequential(&self.key_object(&load)?.spec),
@@ -336,14 +336,4 @@ fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 /// A field of a table; an error names it.
 fn field<T: FromLua>(table: &Table, name: &str) -> Result<T, String> {
     table.get(name).map_err(|error| format!("field '{name}': {error}"))
-}
-
-fn check_fields(table: &Table, known: &[&str]) -> Result<(), String> {
-    for pair in table.pairs::<Value, Value>() {
-        let name = pair.and_then(|(key, _)| key.to_string()).map_err(|e| e.to_string())?;
-        if !known.contains(&name.as_str()) {
-            return Err(unknown("field", &name, known));
-        }
-    }
-    Ok(())
 }
