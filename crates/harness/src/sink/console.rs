@@ -42,9 +42,8 @@ use super::{Dialect, Sink, compare, summary};
 use keyrack_measure::stats::median;
 use keyrack_record::{
     Cell, Counters, Failure, Header, OpSummary, OpenLoop, Part, Point, Probe, RateSummary, Repeat,
-    Run, STALL_S, SweepValue, rate_text,
+    Run, STALL_S, SweepValue, distinct, rate_text,
 };
-use std::fmt;
 use std::io::{self, Write};
 
 /// Samples below which our dialect withholds p99.
@@ -57,28 +56,17 @@ const PER_SEC: &str = "_per_sec";
 const OP_WIDTH: usize = 7;
 
 /// See the module.
-pub struct Console {
-    out: Box<dyn Write>,
-    dialect: Dialect,
-    draw: Box<dyn FnMut() -> u64>,
+pub(super) struct Console {
+    pub(super) out: Box<dyn Write>,
+    pub(super) dialect: Dialect,
+    /// Feeds the bootstrap of the engine comparison.
+    pub(super) draw: Box<dyn FnMut() -> u64>,
 }
 
 impl Console {
-    /// A sink over `out`. `draw` feeds the bootstrap of the engine comparison.
-    #[must_use]
-    pub fn new(out: Box<dyn Write>, dialect: Dialect, draw: Box<dyn FnMut() -> u64>) -> Console {
-        Console { out, dialect, draw }
-    }
-
     fn text(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
-    }
-}
-
-impl fmt::Debug for Console {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Console").field("dialect", &self.dialect).finish_non_exhaustive()
     }
 }
 
@@ -103,7 +91,7 @@ impl Sink for Console {
 
     fn end(&mut self, run: &Run) -> io::Result<()> {
         let mut text = String::new();
-        for workload in workloads(run) {
+        for workload in distinct(run.points.iter().map(|point| point.cell.workload.as_str())) {
             text.push_str(&summary::table(run, workload, self.dialect));
             if self.dialect == Dialect::Keyrack {
                 text.push_str(&compare::engines(run, workload, &mut *self.draw));
@@ -115,17 +103,6 @@ impl Sink for Console {
         }
         self.text(&text)
     }
-}
-
-/// The workloads with points, each once, in the order of their first point.
-fn workloads(run: &Run) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for point in &run.points {
-        if !names.contains(&point.cell.workload.as_str()) {
-            names.push(&point.cell.workload);
-        }
-    }
-    names
 }
 
 fn header_lines(header: &Header, dialect: Dialect) -> String {

@@ -23,9 +23,8 @@ use super::Sink;
 use super::text::escape;
 use keyrack_measure::wall;
 use keyrack_record::{
-    Cell, Failure, FieldValue, Header, OpStats, Point, Probe, Repeat, Run, ThreadRow,
+    Cell, Failure, FieldValue, Header, OpStats, Point, Probe, Repeat, Run, ThreadRow, distinct,
 };
-use std::fmt;
 use std::io::{self, Write};
 
 /// The workloads that have keys and values of the original.
@@ -34,7 +33,7 @@ const KEY_BYTES: f64 = 16.0;
 const MEBI: f64 = 1_048_576.0;
 
 /// See the module.
-pub struct DbBench {
+pub(super) struct DbBench {
     out: Box<dyn Write>,
     /// What stands above the line and has not been written.
     sizes: Option<String>,
@@ -43,9 +42,7 @@ pub struct DbBench {
 }
 
 impl DbBench {
-    /// A sink over `out`.
-    #[must_use]
-    pub fn new(out: Box<dyn Write>) -> DbBench {
+    pub(super) fn new(out: Box<dyn Write>) -> DbBench {
         DbBench { out, sizes: None, engine: String::new() }
     }
 
@@ -54,12 +51,6 @@ impl DbBench {
             None => Ok(()),
             Some(sizes) => writeln!(self.out, "{sizes}{}", "-".repeat(48)),
         }
-    }
-}
-
-impl fmt::Debug for DbBench {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DbBench").finish_non_exhaustive()
     }
 }
 
@@ -194,12 +185,7 @@ impl Line {
 /// The lines of a repeat: jobs that say when they began, else verbs.
 fn lines(cell: &Cell, repeat: &Repeat) -> Vec<Line> {
     let timed = |row: &&ThreadRow| row.get("begin_s").is_some();
-    let mut tests: Vec<&str> = Vec::new();
-    for row in repeat.rows.iter().filter(timed) {
-        if !tests.contains(&row.test.as_str()) {
-            tests.push(&row.test);
-        }
-    }
+    let tests = distinct(repeat.rows.iter().filter(timed).map(|row| row.test.as_str()));
     if tests.is_empty() {
         return repeat.ops.iter().map(|op| line_of_verb(&cell.title(), op)).collect();
     }

@@ -26,9 +26,8 @@
 use super::Sink;
 use super::experiment::Experiment;
 use super::value::{Value, real};
-use keyrack_record::{Header, Run};
+use keyrack_record::Run;
 use std::cmp::Ordering;
-use std::fmt;
 use std::io::{self, Write};
 
 /// Fields of rows that are drawn, in order.
@@ -329,29 +328,11 @@ fn quoted(text: &str) -> String {
 }
 
 /// See the module.
-pub struct Gnuplot {
-    out: Box<dyn Write>,
-}
-
-impl Gnuplot {
-    /// A sink over `out`.
-    #[must_use]
-    pub fn new(out: Box<dyn Write>) -> Gnuplot {
-        Gnuplot { out }
-    }
-}
-
-impl fmt::Debug for Gnuplot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gnuplot").finish_non_exhaustive()
-    }
+pub(super) struct Gnuplot {
+    pub(super) out: Box<dyn Write>,
 }
 
 impl Sink for Gnuplot {
-    fn begin(&mut self, _: &Header) -> io::Result<()> {
-        Ok(())
-    }
-
     fn end(&mut self, run: &Run) -> io::Result<()> {
         let experiment = Experiment::of(run);
         let trials: Vec<(String, Vec<Value>)> =

@@ -18,30 +18,17 @@ use super::Sink;
 use super::text::tag_word;
 use keyrack_measure::{Histogram, hdr};
 use keyrack_record::{Cell, Header, Point, Repeat, Run};
-use std::fmt;
 use std::io::{self, Write};
 
 /// See the module.
-pub struct Hdr {
-    out: Box<dyn Write>,
+pub(super) struct Hdr {
+    pub(super) out: Box<dyn Write>,
 }
 
 impl Hdr {
-    /// A sink over `out`.
-    #[must_use]
-    pub fn new(out: Box<dyn Write>) -> Hdr {
-        Hdr { out }
-    }
-
     fn line(&mut self, tag: &str, repeat: &Repeat, histogram: &Histogram) -> io::Result<()> {
         let line = hdr::log_line(tag, repeat.started_s, repeat.wall_s, histogram);
         self.out.write_all(line.as_bytes())
-    }
-}
-
-impl fmt::Debug for Hdr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hdr").finish_non_exhaustive()
     }
 }
 

@@ -46,17 +46,12 @@ mod timeline;
 mod tsv;
 mod value;
 
-pub use console::Console;
-pub use dbbench::DbBench;
 pub use experiment::{Experiment, Trial};
-pub use gnuplot::{Candlesticks, Gnuplot, Normalize};
-pub use hdr::Hdr;
-pub use json::Json;
-pub use notebook::{Notebook, NotebookError, NotebookSink, Page, Stream, append};
+pub use gnuplot::{Candlesticks, Normalize};
+pub(crate) use notebook::NotebookSink;
+pub use notebook::{Notebook, NotebookError, Page, Stream, append};
 pub use spec::{SINKS_MAX, SinkKind, SinkSpec, SpecError, Target};
 pub use text::fmt_latency;
-pub use timeline::Timeline;
-pub use tsv::Tsv;
 pub use value::Value;
 
 use keyrack_record::{Failure, Header, Point, Probe, Run, TimelineRow};
@@ -79,7 +74,10 @@ pub trait Sink {
     ///
     /// # Errors
     /// Those of the output.
-    fn begin(&mut self, header: &Header) -> io::Result<()>;
+    fn begin(&mut self, header: &Header) -> io::Result<()> {
+        let _ = header;
+        Ok(())
+    }
 
     /// What one probe found.
     ///
@@ -140,15 +138,15 @@ pub fn open(
     draw: Box<dyn FnMut() -> u64>,
 ) -> Box<dyn Sink> {
     match kind {
-        SinkKind::Console => Box::new(Console::new(out, dialect, draw)),
-        SinkKind::Tsv => Box::new(Tsv::new(out)),
-        SinkKind::Timeline => Box::new(Timeline::new(out)),
-        SinkKind::Json => Box::new(Json::new(out)),
-        SinkKind::Hdr => Box::new(Hdr::new(out)),
+        SinkKind::Console => Box::new(console::Console { out, dialect, draw }),
+        SinkKind::Tsv => Box::new(tsv::Tsv { out }),
+        SinkKind::Timeline => Box::new(timeline::Timeline { out, moment: None }),
+        SinkKind::Json => Box::new(json::Json { out }),
+        SinkKind::Hdr => Box::new(hdr::Hdr { out }),
         SinkKind::Notebook => {
             Box::new(NotebookSink::new(Box::new(Stream::new(String::new(), out))))
         }
-        SinkKind::Gnuplot => Box::new(Gnuplot::new(out)),
-        SinkKind::DbBench => Box::new(DbBench::new(out)),
+        SinkKind::Gnuplot => Box::new(gnuplot::Gnuplot { out }),
+        SinkKind::DbBench => Box::new(dbbench::DbBench::new(out)),
     }
 }

@@ -20,7 +20,7 @@
 use super::Sink;
 use super::experiment::Experiment;
 use super::value::Value;
-use keyrack_record::{Header, Run};
+use keyrack_record::Run;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -200,31 +200,19 @@ pub fn append(page: &mut dyn Page, experiment: &Experiment) -> io::Result<Option
 }
 
 /// See the module.
-pub struct NotebookSink {
+pub(crate) struct NotebookSink {
     page: Box<dyn Page>,
     /// The name of the experiment that was added.
     added: Option<String>,
 }
 
 impl NotebookSink {
-    /// A sink that adds to the notebook of `page`.
-    #[must_use]
-    pub fn new(page: Box<dyn Page>) -> NotebookSink {
+    pub(crate) fn new(page: Box<dyn Page>) -> NotebookSink {
         NotebookSink { page, added: None }
     }
 }
 
-impl fmt::Debug for NotebookSink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotebookSink").field("added", &self.added).finish_non_exhaustive()
-    }
-}
-
 impl Sink for NotebookSink {
-    fn begin(&mut self, _: &Header) -> io::Result<()> {
-        Ok(())
-    }
-
     fn end(&mut self, run: &Run) -> io::Result<()> {
         self.added = append(&mut *self.page, &Experiment::of(run))?;
         Ok(())

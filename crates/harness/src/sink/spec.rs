@@ -35,39 +35,24 @@ pub enum SinkKind {
 }
 
 impl SinkKind {
-    /// Every name, in the order in which they are offered.
+    /// Every name, in the order in which they are offered, which is that of the kinds.
     pub const NAMES: [&str; 8] =
         ["console", "tsv", "timeline", "json", "hdr", "notebook", "gnuplot", "dbbench"];
+    const ALL: [SinkKind; 8] = {
+        use SinkKind::{Console, DbBench, Gnuplot, Hdr, Json, Notebook, Timeline, Tsv};
+        [Console, Tsv, Timeline, Json, Hdr, Notebook, Gnuplot, DbBench]
+    };
 
     /// The sink of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<SinkKind> {
-        Some(match name {
-            "console" => SinkKind::Console,
-            "tsv" => SinkKind::Tsv,
-            "timeline" => SinkKind::Timeline,
-            "json" => SinkKind::Json,
-            "hdr" => SinkKind::Hdr,
-            "notebook" => SinkKind::Notebook,
-            "gnuplot" => SinkKind::Gnuplot,
-            "dbbench" => SinkKind::DbBench,
-            _ => return None,
-        })
+        SinkKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            SinkKind::Console => "console",
-            SinkKind::Tsv => "tsv",
-            SinkKind::Timeline => "timeline",
-            SinkKind::Json => "json",
-            SinkKind::Hdr => "hdr",
-            SinkKind::Notebook => "notebook",
-            SinkKind::Gnuplot => "gnuplot",
-            SinkKind::DbBench => "dbbench",
-        }
+        SinkKind::NAMES[self as usize]
     }
 }
 

@@ -5,6 +5,7 @@
 //! characters as `\u{..}`.
 
 use keyrack_record::SweepValue;
+pub(super) use keyrack_record::tsv_field as escape;
 
 /// A latency with its unit: `999 ns`, `1.00 us`, `12.34 ms`, `1.50 s`. Nanoseconds are rounded to
 /// whole ones first.
@@ -20,22 +21,6 @@ pub fn fmt_latency(ns: f64) -> String {
     } else {
         format!("{:.2} s", ns / 1e9)
     }
-}
-
-/// `text` on one line and in one column.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\\' => out.push_str("\\\\"),
-            c if c.is_control() => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// `text` as one word of an HdrHistogram tag: a comma or a blank would end it.

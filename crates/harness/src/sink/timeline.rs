@@ -10,31 +10,16 @@
 use super::Sink;
 use super::text::{escape, sweep_columns};
 use keyrack_record::{Header, Point, Run, TimelineRow};
-use std::fmt;
 use std::io::{self, Write};
 
 const COLUMNS: &str = "workload\tengine\tthreads\tsweep_param\tsweep_value\tphase\telapsed_s\t\
                        metric\tvalue\trepeat\trate\tscript_phase\trole";
 
 /// See the module.
-pub struct Timeline {
-    out: Box<dyn Write>,
+pub(super) struct Timeline {
+    pub(super) out: Box<dyn Write>,
     /// Bits of the moment whose rows are being written: a new moment flushes the last one.
-    moment: Option<u64>,
-}
-
-impl Timeline {
-    /// A sink over `out`.
-    #[must_use]
-    pub fn new(out: Box<dyn Write>) -> Timeline {
-        Timeline { out, moment: None }
-    }
-}
-
-impl fmt::Debug for Timeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeline").field("moment", &self.moment).finish_non_exhaustive()
-    }
+    pub(super) moment: Option<u64>,
 }
 
 impl Sink for Timeline {

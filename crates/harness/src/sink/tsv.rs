@@ -8,7 +8,6 @@ use super::Sink;
 use super::text::{escape, sweep_columns};
 use keyrack_measure::stats::median;
 use keyrack_record::{CgroupUse, Header, OpSummary, Pace, Part, Point, RateSummary, Run, Traffic};
-use std::fmt;
 use std::io::{self, Write};
 
 const COLUMNS: [&str; 68] = [
@@ -87,22 +86,8 @@ const COLUMNS: [&str; 68] = [
 ];
 
 /// See the module.
-pub struct Tsv {
-    out: Box<dyn Write>,
-}
-
-impl Tsv {
-    /// A sink over `out`.
-    #[must_use]
-    pub fn new(out: Box<dyn Write>) -> Tsv {
-        Tsv { out }
-    }
-}
-
-impl fmt::Debug for Tsv {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tsv").finish_non_exhaustive()
-    }
+pub(super) struct Tsv {
+    pub(super) out: Box<dyn Write>,
 }
 
 impl Sink for Tsv {
