@@ -76,34 +76,9 @@ fn cell_tag(cell: &Cell) -> String {
     tag
 }
 
-/// Seconds since the epoch of `YYYY-MM-DDTHH:MM:SS[.fraction]Z`; `None` for anything else.
+/// Seconds since the epoch of an RFC 3339 stamp; `None` for anything else.
 fn unix_seconds(text: &str) -> Option<f64> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let mut date = date.splitn(3, '-').map(|part| part.parse::<u32>().ok());
-    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
-    let mut time = time.splitn(3, ':');
-    let hour: u32 = time.next()?.parse().ok()?;
-    let minute: u32 = time.next()?.parse().ok()?;
-    let second: f64 = time.next()?.parse().ok()?;
-    let in_range = (1970..=9999).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && (0.0..61.0).contains(&second);
-    let clock = f64::from(hour * 3600 + minute * 60) + second;
-    in_range.then(|| f64::from(days_since_epoch(year, month, day)) * 86_400.0 + clock)
-}
-
-/// Days from 1970-01-01 in the Gregorian calendar, years 1970 to 9999.
-fn days_since_epoch(year: u32, month: u32, day: u32) -> u32 {
-    const DAYS_BEFORE: [u32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-    let century = year.is_multiple_of(100);
-    let leap = year.is_multiple_of(if century { 400 } else { 4 });
-    let leap_days_before = |year: u32| (year - 1) / 4 - (year - 1) / 100 + (year - 1) / 400;
-    let years = (year - 1970) * 365 + leap_days_before(year) - leap_days_before(1970);
-    let after_february = u32::from(leap && month > 2);
-    years + DAYS_BEFORE[month as usize - 1] + after_february + day - 1
+    text.parse::<jiff::Timestamp>().ok().map(|stamp| stamp.as_duration().as_secs_f64())
 }
 
 #[cfg(test)]
