@@ -360,8 +360,7 @@ fn convert(path: &Path, action: &str, error: RedbError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::{is_linked, needs_a_directory, options, options_with, stat};
-    use keyrack_vfs::RealFs;
+    use crate::trial::{damaged, gives, is_linked, needs_a_directory, options, options_with, stat};
 
     #[test]
     fn a_durability_that_redb_lacks_is_refused_by_name() {
@@ -373,29 +372,14 @@ mod tests {
             assert!(error.contains(&format!("'{durability}'")), "{error}");
             assert!(error.contains("sync and none"), "{error}");
         }
-        for (asked, given) in [
-            (None, Durability::Sync),
-            (Some(Durability::Sync), Durability::Sync),
-            (Some(Durability::None), Durability::None),
-        ] {
-            let store = open(&options(directory.path(), asked)).unwrap();
-            assert_eq!(store.info().durability, given);
-        }
-    }
-
-    #[test]
-    fn what_was_closed_is_there_when_it_is_opened_again() {
-        let directory = tempfile::tempdir().unwrap();
-        for (number, durability) in [Durability::Sync, Durability::None].into_iter().enumerate() {
-            let key = [number as u8];
-            let store = open(&options(directory.path(), Some(durability))).unwrap();
-            store.session().unwrap().put(&key, b"kept").unwrap();
-            assert_eq!(store.data_dir(), Some(directory.path()));
-            store.close().unwrap();
-            let store = open(&options(directory.path(), Some(durability))).unwrap();
-            let hit = store.session().unwrap().get(&key, &mut |value| assert_eq!(value, b"kept"));
-            assert!(hit.unwrap());
-        }
+        gives(
+            &ENGINE,
+            &[
+                (None, Durability::Sync),
+                (Some(Durability::Sync), Durability::Sync),
+                (Some(Durability::None), Durability::None),
+            ],
+        );
     }
 
     #[test]
@@ -410,26 +394,16 @@ mod tests {
 
     #[test]
     fn errors_keep_their_kind() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = open(&options(directory.path(), None)).unwrap();
-        let again = open(&options(directory.path(), None)).err().unwrap();
-        assert!(matches!(again, Error::Usage { .. }), "{again:?}");
-        drop(store);
-
-        let path = directory.path().join(FILE_NAME);
-        let fs = RealFs;
-        fs.write_atomic(&path, &[0x5a; 1 << 16]).unwrap();
-        let damaged = open(&options(directory.path(), None)).err().unwrap();
-        let text = damaged.to_string();
-        assert!(text.contains(FILE_NAME), "{text}");
-        assert!(matches!(damaged, Error::Corruption { .. }), "{damaged:?}");
-        let poisoned = convert(&path, "put", RedbError::PreviousIo);
+        let damaged = damaged(&ENGINE, FILE_NAME, &[0x5a; 1 << 16]);
+        assert!(damaged.to_string().contains(FILE_NAME), "{damaged}");
+        let path = Path::new(FILE_NAME);
+        let poisoned = convert(path, "put", RedbError::PreviousIo);
         assert!(matches!(poisoned, Error::Poisoned { .. }), "{poisoned:?}");
-        let closed = convert(&path, "put", RedbError::DatabaseClosed);
+        let closed = convert(path, "put", RedbError::DatabaseClosed);
         assert!(matches!(closed, Error::Closed), "{closed:?}");
-        let other = convert(&path, "open", RedbError::RepairAborted);
+        let other = convert(path, "open", RedbError::RepairAborted);
         assert!(matches!(other, Error::Io { .. }), "{other:?}");
-        let large = convert(&path, "put", RedbError::ValueTooLarge(1 << 40));
+        let large = convert(path, "put", RedbError::ValueTooLarge(1 << 40));
         assert!(matches!(large, Error::Usage { .. }), "{large:?}");
     }
 

@@ -1,7 +1,8 @@
 //! What the tests of several engines need.
 
-use keyrack_store::{Durability, Engine, Error, OpenOptions, Store};
-use keyrack_vfs::RealFs;
+use keyrack_store::{Batch, Durability, Engine, Error, OpenOptions, Session, Store, WriteOptions};
+use keyrack_vfs::{Fs as _, RealFs};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +19,67 @@ pub(crate) fn options_with(directory: &Path, key: &str, value: &str) -> OpenOpti
     let mut options = options(directory, None);
     options.options = vec![(key.to_owned(), value.to_owned())];
     options
+}
+
+/// Each durability is given as it was asked for. What was put, applied or put synced is there when
+/// a store that was closed is opened again; a synced put is refused where none is announced.
+pub(crate) fn gives(engine: &Engine, durabilities: &[(Option<Durability>, Durability)]) {
+    for (asked, given) in durabilities {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || (engine.open)(&options(directory.path(), *asked)).expect("a store");
+        let store = open();
+        let info = store.info();
+        assert_eq!(info.durability, *given, "{}", engine.name);
+        assert_eq!(store.data_dir(), Some(directory.path()), "{}", engine.name);
+        let mut session = store.session().expect("a session");
+        session.put(b"kept", b"1").expect("a put");
+        let mut batch = Batch::new();
+        batch.put(b"too", b"2");
+        session.apply(&batch).expect("a batch");
+        let synced = session.put_with(b"synced", b"3", WriteOptions::SYNC);
+        assert_eq!(synced.is_ok(), info.syncs_single_puts, "{} {given}", engine.name);
+        drop(session);
+        store.close().expect("an end");
+        let store = open();
+        let value_of = |key| value_of(store.as_ref(), key);
+        let synced = info.syncs_single_puts.then(|| b"3".to_vec());
+        assert_eq!(value_of(b"kept").as_deref(), Some(&b"1"[..]), "{} {given}", engine.name);
+        assert_eq!(value_of(b"too").as_deref(), Some(&b"2"[..]), "{} {given}", engine.name);
+        assert_eq!(value_of(b"synced"), synced, "{} {given}", engine.name);
+    }
+}
+
+/// The error of opening a store whose file `name` has been overwritten, which is of the kind for
+/// damage. Before that nobody else could open the store while it was open.
+pub(crate) fn damaged(engine: &Engine, name: &str, bytes: &[u8]) -> Error {
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = || (engine.open)(&options(directory.path(), None));
+    let store = open().expect("a store");
+    let again = open().err().expect("it is open already");
+    assert!(matches!(again, Error::Usage { .. }), "{again:?}");
+    drop(store);
+    let path = directory.path().join(name);
+    assert!(RealFs.exists(&path).expect("a look"), "{name}");
+    RealFs.write_atomic(&path, bytes).expect("a write");
+    let error = open().err().expect("it is damaged");
+    assert!(matches!(error, Error::Corruption { .. }), "{error:?}");
+    error
+}
+
+/// Puts values that no compression shrinks until `is_enough`, and counts them in both directions.
+pub(crate) fn fill(session: &mut dyn Session, mut is_enough: impl FnMut() -> bool) {
+    let mut count = 0u32;
+    while !is_enough() {
+        // By an odd multiplier.
+        let value: Vec<u8> = (0..1000u32)
+            .map(|n| ((n * 1000 + count).wrapping_mul(0x9e37_79b1) >> 24) as u8)
+            .collect();
+        session.put(&count.to_be_bytes(), &value).expect("a put");
+        count += 1;
+    }
+    let visit = &mut |_: &[u8], _: &[u8]| ControlFlow::Continue(());
+    assert_eq!(session.scan(b"", None, visit).expect("a scan"), u64::from(count));
+    assert_eq!(session.scan_rev(b"", None, visit).expect("a scan"), u64::from(count));
 }
 
 /// A copy of the value of a key.

@@ -1,33 +1,26 @@
 //! What the engine promises beside the contract: durability, options, limits, errors.
 
 use super::*;
-use crate::trial::{is_linked, options, options_with, stat, value_of};
+use crate::trial::{damaged, fill, gives, is_linked, options, options_with, stat, value_of};
 use keyrack_vfs::{Fs as _, RealFs};
+use std::ops::ControlFlow;
 
 #[test]
 fn every_durability_is_given_as_it_was_asked_for() {
-    for (asked, given) in [
-        (None, Durability::Os),
-        (Some(Durability::None), Durability::None),
-        (Some(Durability::Os), Durability::Os),
-        (Some(Durability::Interval(5)), Durability::Interval(5)),
-        (Some(Durability::Sync), Durability::Sync),
-    ] {
+    for asked in [None, Some(Durability::None), Some(Durability::Interval(5))] {
         let directory = tempfile::tempdir().unwrap();
-        let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(store.info().durability, given);
-        assert_eq!(store.data_dir(), Some(directory.path()));
-        store.session().unwrap().put(b"kept", b"1").unwrap();
-        let mut batch = Batch::new();
-        batch.put(b"too", b"2");
-        store.session().unwrap().apply(&batch).unwrap();
-        store.session().unwrap().put_with(b"synced", b"3", WriteOptions::SYNC).unwrap();
-        store.close().unwrap();
-        let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(value_of(store.as_ref(), b"kept").as_deref(), Some(&b"1"[..]), "{given}");
-        assert_eq!(value_of(store.as_ref(), b"synced").as_deref(), Some(&b"3"[..]), "{given}");
-        assert_eq!(value_of(store.as_ref(), b"too").as_deref(), Some(&b"2"[..]), "{given}");
+        assert!(open(&options(directory.path(), asked)).unwrap().info().syncs_single_puts);
     }
+    gives(
+        &ENGINE,
+        &[
+            (None, Durability::Os),
+            (Some(Durability::None), Durability::None),
+            (Some(Durability::Os), Durability::Os),
+            (Some(Durability::Interval(5)), Durability::Interval(5)),
+            (Some(Durability::Sync), Durability::Sync),
+        ],
+    );
 }
 
 /// What an acknowledged write survives with `os` is the end of the process: a copy of the files as
@@ -111,33 +104,17 @@ fn tables_come_into_being_and_are_read() {
     options.options = vec![("memory_bytes".to_owned(), "64K".to_owned())];
     let store = open(&options).unwrap();
     let mut session = store.session().unwrap();
-    let tables = || stat(store.as_ref(), "tables").unwrap();
-    let mut count = 0u32;
-    while tables() < 2.0 {
-        session.put(&count.to_be_bytes(), &[7; 1000]).unwrap();
-        count += 1;
-    }
-    let visit = &mut |_: &[u8], _: &[u8]| ControlFlow::Continue(());
-    assert_eq!(session.scan(b"", None, visit).unwrap(), u64::from(count));
-    assert_eq!(session.scan_rev(b"", None, visit).unwrap(), u64::from(count));
+    fill(session.as_mut(), || stat(store.as_ref(), "tables").unwrap() >= 2.0);
 }
 
 #[test]
 fn errors_keep_their_kind() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = open(&options(directory.path(), None)).unwrap();
-    let again = open(&options(directory.path(), None)).err().unwrap();
-    assert!(matches!(again, Error::Usage { .. }), "{again:?}");
-    drop(store);
-    let version = directory.path().join("version");
-    assert!(RealFs.exists(&version).unwrap());
-    RealFs.write_atomic(&version, b"no version of fjall").unwrap();
-    let damaged = open(&options(directory.path(), None)).err().unwrap();
-    assert!(matches!(damaged, Error::Corruption { .. }), "{damaged:?}");
-    let poisoned = convert(directory.path(), "put", FjallError::Poisoned);
+    damaged(&ENGINE, "version", b"no version of fjall");
+    let place = Path::new("/data");
+    let poisoned = convert(place, "put", FjallError::Poisoned);
     assert!(matches!(poisoned, Error::Poisoned { .. }), "{poisoned:?}");
     let full = FjallError::Storage(LsmError::Io(std::io::ErrorKind::StorageFull.into()));
-    assert!(convert(directory.path(), "put", full).is_no_space());
+    assert!(convert(place, "put", full).is_no_space());
 }
 
 #[test]

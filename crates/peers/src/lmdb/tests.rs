@@ -1,8 +1,7 @@
 //! What the engine promises beside the contract: durability, long keys, the map, errors.
 
 use super::*;
-use crate::trial::{is_linked, needs_a_directory, options, options_with, stat};
-use keyrack_vfs::RealFs;
+use crate::trial::{damaged, gives, is_linked, needs_a_directory, options, options_with, stat};
 
 #[test]
 fn a_durability_that_lmdb_lacks_is_refused_by_name() {
@@ -11,23 +10,18 @@ fn a_durability_that_lmdb_lacks_is_refused_by_name() {
     assert!(matches!(error, Error::Usage { .. }), "{error:?}");
     let error = error.to_string();
     assert!(error.contains("'interval:50'") && error.contains("sync, os and none"), "{error}");
-    for (asked, given) in [
-        (None, Durability::Sync),
-        (Some(Durability::Sync), Durability::Sync),
-        (Some(Durability::Os), Durability::Os),
-        (Some(Durability::None), Durability::None),
-    ] {
-        let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(store.info().durability, given);
-        store.session().unwrap().put(b"key", given.to_string().as_bytes()).unwrap();
-        assert_eq!(store.info().syncs_single_puts, given == Durability::Sync);
-        let synced = store.session().unwrap().put_with(b"synced", b"", WriteOptions::SYNC);
-        assert_eq!(synced.is_ok(), store.info().syncs_single_puts);
-        assert_eq!(store.data_dir(), Some(directory.path()));
-        store.close().unwrap();
-        let store = open(&options(directory.path(), asked)).unwrap();
-        let check = &mut |value: &[u8]| assert_eq!(value, given.to_string().as_bytes());
-        assert!(store.session().unwrap().get(b"key", check).unwrap());
+    gives(
+        &ENGINE,
+        &[
+            (None, Durability::Sync),
+            (Some(Durability::Sync), Durability::Sync),
+            (Some(Durability::Os), Durability::Os),
+            (Some(Durability::None), Durability::None),
+        ],
+    );
+    for (given, is_synced) in [(Durability::Sync, true), (Durability::Os, false)] {
+        let store = open(&options(directory.path(), Some(given))).unwrap();
+        assert_eq!(store.info().syncs_single_puts, is_synced);
     }
 }
 
@@ -129,20 +123,12 @@ fn options_are_checked() {
 
 #[test]
 fn errors_keep_their_kind() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = open(&options(directory.path(), None)).unwrap();
-    let again = open(&options(directory.path(), None)).err().unwrap();
-    assert!(matches!(again, Error::Usage { .. }), "{again:?}");
-    drop(store);
-
-    let path = directory.path().join(FILE_NAME);
-    RealFs.write_atomic(&path, &[0x5a; 1 << 16]).unwrap();
-    let damaged = open(&options(directory.path(), None)).err().unwrap();
-    assert!(matches!(damaged, Error::Corruption { .. }), "{damaged:?}");
+    let damaged = damaged(&ENGINE, FILE_NAME, &[0x5a; 1 << 16]);
     assert!(damaged.to_string().contains(FILE_NAME), "{damaged}");
-    let bucket = convert(&path, "get", Trouble::Bucket(Damage));
+    let path = Path::new(FILE_NAME);
+    let bucket = convert(path, "get", Trouble::Bucket(Damage));
     assert!(matches!(bucket, Error::Corruption { .. }), "{bucket:?}");
-    let poisoned = convert(&path, "put", MdbError::Panic.into());
+    let poisoned = convert(path, "put", MdbError::Panic.into());
     assert!(matches!(poisoned, Error::Poisoned { .. }), "{poisoned:?}");
 }
 

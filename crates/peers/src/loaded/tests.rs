@@ -2,8 +2,7 @@
 //! the machine has no library the test says so and is skipped.
 
 use super::*;
-use crate::trial::options;
-use keyrack_store::WriteOptions;
+use crate::trial::{damaged, fill, gives, options, options_with, stat};
 use keyrack_vfs::{Fs as _, RealFs};
 
 /// The engines whose libraries are here.
@@ -22,30 +21,23 @@ fn engines(test: &str) -> Vec<Engine> {
     [ROCKSDB, LEVELDB].into_iter().filter(is_here).collect()
 }
 
-fn has(store: &dyn Store, key: &[u8]) -> bool {
-    store.session().unwrap().get(key, &mut |_| {}).unwrap()
-}
-
 #[test]
 fn every_durability_is_given_as_it_was_asked_for() {
     for engine in engines("durabilities") {
-        for (asked, given) in [
-            (None, Durability::Os),
-            (Some(Durability::None), Durability::None),
-            (Some(Durability::Interval(5)), Durability::Interval(5)),
-            (Some(Durability::Sync), Durability::Sync),
-        ] {
-            let directory = tempfile::tempdir().unwrap();
-            let store = (engine.open)(&options(directory.path(), asked)).unwrap();
-            assert_eq!(store.info().durability, given);
-            assert!(store.info().version.starts_with(engine.name), "{}", store.info().version);
-            store.session().unwrap().put(b"kept", b"1").unwrap();
-            let synced = store.session().unwrap().put_with(b"synced", b"3", WriteOptions::SYNC);
-            assert_eq!(synced.is_ok(), given != Durability::None, "{}", engine.name);
-            store.close().unwrap();
-            let store = (engine.open)(&options(directory.path(), asked)).unwrap();
-            assert!(has(store.as_ref(), b"kept"), "{} {given}", engine.name);
-        }
+        gives(
+            &engine,
+            &[
+                (None, Durability::Os),
+                (Some(Durability::None), Durability::None),
+                (Some(Durability::Interval(5)), Durability::Interval(5)),
+                (Some(Durability::Sync), Durability::Sync),
+            ],
+        );
+        let directory = tempfile::tempdir().unwrap();
+        let version = (engine.open)(&options(directory.path(), None)).unwrap().info().version;
+        assert!(version.starts_with(engine.name), "{version}");
+        let none = options(directory.path(), Some(Durability::None));
+        assert!(!(engine.open)(&none).unwrap().info().syncs_single_puts, "{}", engine.name);
     }
 }
 
@@ -70,11 +62,8 @@ fn rocksdb_without_a_log_forgets() {
 fn options_reach_the_library_and_are_checked() {
     for engine in engines("options") {
         let directory = tempfile::tempdir().unwrap();
-        let with = |key: &str, value: &str| {
-            let mut options = options(directory.path(), None);
-            options.options = vec![(key.to_owned(), value.to_owned())];
-            (engine.open)(&options)
-        };
+        let with =
+            |key: &str, value: &str| (engine.open)(&options_with(directory.path(), key, value));
         for (key, value) in [("compression", "best"), ("filter_bits", "x"), ("lib", "/no/lib.so")] {
             let error = with(key, value).err().unwrap().to_string();
             assert!(error.contains(key) && error.contains(value), "{error}");
@@ -88,13 +77,8 @@ fn options_reach_the_library_and_are_checked() {
             let error = with("num_lovels", "5").err().unwrap().to_string();
             assert!(error.contains("num_lovels=5"), "{error}");
             let store = with("block_based_table_factory", "{block_cache=3M}").unwrap();
-            let mut capacity = 0.0;
-            store.stats(&mut |name, value| {
-                if name == "block_cache_capacity" {
-                    capacity = value;
-                }
-            });
-            assert_eq!(capacity, f64::from(3 << 20), "the option string was passed through");
+            let capacity = stat(store.as_ref(), "block_cache_capacity");
+            assert_eq!(capacity, Some(f64::from(3 << 20)), "the option string was passed through");
         } else {
             assert!(with("files_max", "0").is_err());
             assert!(with("block_bytes", "16K").is_ok());
@@ -123,48 +107,22 @@ fn a_library_with_assertions_has_a_caveat() {
 fn numbers_are_told_while_tables_come_into_being() {
     for engine in engines("statistics") {
         let directory = tempfile::tempdir().unwrap();
-        let mut options = options(directory.path(), None);
-        options.options = vec![("memory_bytes".to_owned(), "64K".to_owned())];
+        let options = options_with(directory.path(), "memory_bytes", "64K");
         let store = (engine.open)(&options).unwrap();
         let mut session = store.session().unwrap();
-        let number = |wanted: &str| {
-            let mut found = None;
-            store.stats(&mut |name, value| {
-                if name == wanted {
-                    found = Some(value);
-                }
-            });
-            found
-        };
+        let number = |name: &str| stat(store.as_ref(), name);
         let tables = || {
             let levels = (0..7).filter_map(|level| number(&format!("level{level}_tables")));
             levels.sum::<f64>()
         };
-        let mut count = 0u32;
-        while tables() < 2.0 {
-            let value: Vec<u8> = (0..1000u32)
-                .map(|n| ((n * 1000 + count).wrapping_mul(0x9e37_79b1) >> 24) as u8)
-                .collect();
-            session.put(&count.to_be_bytes(), &value).unwrap();
-            count += 1;
-        }
+        fill(session.as_mut(), || tables() >= 2.0);
         assert!(number("memory_bytes").is_some_and(|bytes| bytes > 0.0), "{}", engine.name);
-        let visit = &mut |_: &[u8], _: &[u8]| ControlFlow::Continue(());
-        assert_eq!(session.scan(b"", None, visit).unwrap(), u64::from(count));
-        assert_eq!(session.scan_rev(b"", None, visit).unwrap(), u64::from(count));
     }
 }
 
 #[test]
 fn errors_keep_their_kind() {
     for engine in engines("errors") {
-        let directory = tempfile::tempdir().unwrap();
-        let store = (engine.open)(&options(directory.path(), None)).unwrap();
-        let again = (engine.open)(&options(directory.path(), None)).err().unwrap();
-        assert!(matches!(again, Error::Usage { .. }), "{again:?}");
-        drop(store);
-        RealFs.write_atomic(&directory.path().join("CURRENT"), b"nonsense").unwrap();
-        let damaged = (engine.open)(&options(directory.path(), None)).err().unwrap();
-        assert!(matches!(damaged, Error::Corruption { .. }), "{damaged:?}");
+        damaged(&engine, "CURRENT", b"nonsense");
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::trial::{is_linked, needs_a_directory, options, value_of};
 use keyrack_vfs::RealFs;
+use std::ops::ControlFlow;
 
 fn pragma(connection: &Connection, name: &str) -> i64 {
     connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()

@@ -1,28 +1,20 @@
 //! What the engine promises beside the contract: durability, snapshots over tables, errors.
 
 use super::*;
-use crate::trial::{is_linked, options, stat, value_of};
+use crate::trial::{gives, is_linked, options, stat};
+use std::ops::ControlFlow;
 
 #[test]
 fn every_durability_is_given_as_it_was_asked_for() {
-    for (asked, given) in [
-        (None, Durability::Os),
-        (Some(Durability::None), Durability::None),
-        (Some(Durability::Interval(5)), Durability::Interval(5)),
-        (Some(Durability::Sync), Durability::Sync),
-    ] {
-        let directory = tempfile::tempdir().unwrap();
-        let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(store.info().durability, given);
-        assert_eq!(store.data_dir(), Some(directory.path()));
-        store.session().unwrap().put(b"kept", b"1").unwrap();
-        let synced = store.session().unwrap().put_with(b"synced", b"2", WriteOptions::SYNC);
-        assert_eq!(synced.is_ok(), store.info().syncs_single_puts, "{given}");
-        store.close().unwrap();
-        let store = open(&options(directory.path(), asked)).unwrap();
-        assert_eq!(value_of(store.as_ref(), b"kept").as_deref(), Some(&b"1"[..]), "{given}");
-        assert_eq!(value_of(store.as_ref(), b"synced").is_some(), store.info().syncs_single_puts);
-    }
+    gives(
+        &ENGINE,
+        &[
+            (None, Durability::Os),
+            (Some(Durability::None), Durability::None),
+            (Some(Durability::Interval(5)), Durability::Interval(5)),
+            (Some(Durability::Sync), Durability::Sync),
+        ],
+    );
 }
 
 /// Small memory tables, so that what the snapshot sees is written out and merged under it, with
