@@ -10,39 +10,31 @@
 //! | `durability` | `os` | what a write survives: as `--durability`, which it must not contradict |
 //! | `threads` | `2` | threads that write out memory tables and merge tables |
 
+use crate::contract::option;
 use keyrack_store::{Durability, EngineOption, Error, OpenOptions, Result};
 
 /// The row of `memory_bytes`.
-pub(crate) const MEMORY_BYTES: EngineOption = EngineOption {
-    key: "memory_bytes",
-    default: "64M",
-    about: "bytes of a memory table before it is written out",
-};
+pub(crate) const MEMORY_BYTES: EngineOption =
+    option("memory_bytes", "64M", "bytes of a memory table before it is written out");
 
 /// The row of `cache_bytes`.
 pub(crate) const CACHE_BYTES: EngineOption =
-    EngineOption { key: "cache_bytes", default: "64M", about: "bytes of blocks kept in memory" };
+    option("cache_bytes", "64M", "bytes of blocks kept in memory");
 
 /// The row of `filter_bits`.
-pub(crate) const FILTER_BITS: EngineOption = EngineOption {
-    key: "filter_bits",
-    default: "10",
-    about: "bits of a table's filter for each key; 0 for none",
-};
+pub(crate) const FILTER_BITS: EngineOption =
+    option("filter_bits", "10", "bits of a table's filter for each key; 0 for none");
 
 /// The row of `threads`.
-pub(crate) const THREADS: EngineOption = EngineOption {
-    key: "threads",
-    default: "2",
-    about: "threads that write out memory tables and merge tables",
-};
+pub(crate) const THREADS: EngineOption =
+    option("threads", "2", "threads that write out memory tables and merge tables");
 
 /// The row of `durability`.
-pub(crate) const DURABILITY: EngineOption = EngineOption {
-    key: "durability",
-    default: "os",
-    about: "what a write survives: none, os, interval:MS, sync; as --durability",
-};
+pub(crate) const DURABILITY: EngineOption = option(
+    "durability",
+    "os",
+    "what a write survives: none, os, interval:MS, sync; as --durability",
+);
 
 /// The default of `compression`.
 pub(crate) const COMPRESSION_DEFAULT: &str = "none,none,lz4";

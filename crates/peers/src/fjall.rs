@@ -26,8 +26,8 @@
 //! directory and offset 0. An `update` closure that writes to the same store waits for itself.
 
 use crate::common::{self, Common};
+use crate::contract::{Decide, RowVisitor, option};
 use crate::escape::{escape, unescape};
-use crate::row_visitor::RowVisitor;
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use ::fjall::config::{
@@ -38,11 +38,11 @@ use ::fjall::{
     PersistMode, Readable as _, Result as FjallResult, Snapshot as Moment,
 };
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, StoreInfo, Update, WriteOptions,
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Snapshot,
+    Store, StoreInfo, Update, WriteOptions,
 };
 use std::borrow::Cow;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 pub(crate) const ENGINE: Engine = Engine {
@@ -54,11 +54,11 @@ pub(crate) const ENGINE: Engine = Engine {
         common::MEMORY_BYTES,
         common::CACHE_BYTES,
         common::FILTER_BITS,
-        EngineOption {
-            key: "compression",
-            default: common::COMPRESSION_DEFAULT,
-            about: "of the tables of each level, the last for those below: none or lz4",
-        },
+        option(
+            "compression",
+            common::COMPRESSION_DEFAULT,
+            "of the tables of each level, the last for those below: none or lz4",
+        ),
         common::DURABILITY,
         common::THREADS,
     ],
@@ -212,11 +212,7 @@ impl Session for FjallSession<'_> {
         Ok(Removed::Unknown)
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let key = written(key)?;
         let _own = self.store.stripes.own(&key);
         let current = self.store.read(&key)?;
@@ -232,12 +228,7 @@ impl Session for FjallSession<'_> {
         }
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         scan(self.store, &self.store.database.snapshot(), low, high, false, visit)
     }
 
@@ -245,7 +236,7 @@ impl Session for FjallSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         scan(self.store, &self.store.database.snapshot(), low, high, true, visit)
     }
@@ -285,12 +276,7 @@ impl Snapshot for FjallSnapshot<'_> {
         Ok(lend(found.as_deref(), visit))
     }
 
-    fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         scan(self.store, &self.moment, low, high, false, visit)
     }
 }

@@ -37,6 +37,7 @@
 mod btree;
 #[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded", feature = "tidesdb"))]
 mod common;
+mod contract;
 #[cfg(any(feature = "fjall", feature = "lmdb", feature = "tidesdb"))]
 mod escape;
 #[cfg(feature = "fjall")]
@@ -50,7 +51,6 @@ mod null;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
-mod row_visitor;
 mod servers;
 mod skiplist;
 #[cfg(feature = "sqlite")]
@@ -74,6 +74,7 @@ mod tidesdb;
         feature = "fjall",
         feature = "lmdb",
         feature = "loaded",
+        feature = "rocksdb",
         feature = "sqlite",
         feature = "tidesdb"
     )

@@ -38,8 +38,8 @@
 
 mod bucket;
 
+use crate::contract::{Decide, RowVisitor, ValueVisitor, option};
 use crate::escape::{escape, unescape};
-use crate::row_visitor::RowVisitor;
 use ::heed::types::Bytes;
 use ::heed::{
     AnyTls, Database, Env, EnvFlags, EnvOpenOptions, Error as HeedError, MdbError, RoTxn, RwTxn,
@@ -47,8 +47,8 @@ use ::heed::{
 };
 use bucket::Damage;
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, StoreInfo, Update, WriteOptions,
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Snapshot,
+    Store, StoreInfo, Update, WriteOptions,
 };
 use keyrack_vfs::Fs;
 use std::io::{Error as IoError, ErrorKind};
@@ -61,11 +61,11 @@ pub(crate) const ENGINE: Engine = Engine {
     about: "a copy-on-write B+-tree in a memory map; durability sync, os or none",
     persistent: true,
     stores: true,
-    options: &[EngineOption {
-        key: "map_bytes",
-        default: "64G",
-        about: "address space of the map: the most that the file can grow to, in bytes",
-    }],
+    options: &[option(
+        "map_bytes",
+        "64G",
+        "address space of the map: the most that the file can grow to, in bytes",
+    )],
     open,
 };
 
@@ -231,11 +231,7 @@ impl Session for LmdbSession<'_> {
     }
 
     /// All keys in one read transaction.
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
+    fn multi_get(&mut self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) -> Result<()> {
         let table = self.store.table;
         self.store.read("multi_get", |transaction| {
             for (index, key) in keys.iter().enumerate() {
@@ -268,11 +264,7 @@ impl Session for LmdbSession<'_> {
         })
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let (table, buffer) = (self.store.table, &mut self.buffer);
         let key = escape(key);
         self.store.write("update", |transaction| {
@@ -290,12 +282,7 @@ impl Session for LmdbSession<'_> {
         })
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         let table = self.store.table;
         self.store.read("scan", |transaction| scan(table, transaction, low, high, false, visit))
     }
@@ -304,7 +291,7 @@ impl Session for LmdbSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         let table = self.store.table;
         self.store.read("scan_rev", |transaction| scan(table, transaction, low, high, true, visit))
@@ -340,12 +327,7 @@ impl Snapshot for LmdbSnapshot<'_> {
         Ok(found.map(visit).is_some())
     }
 
-    fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         scan(self.store.table, &self.transaction, low, high, false, visit)
             .map_err(|trouble| convert(&self.store.path, "scan", trouble))
     }

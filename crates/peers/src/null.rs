@@ -19,12 +19,10 @@ mod faulty;
 
 use self::faulty::{Faults, FaultySession};
 use crate::check_in_memory;
-use crate::row_visitor::RowVisitor;
+use crate::contract::{Decide, RowVisitor, ValueVisitor, option};
 use keyrack_store::{
-    Batch, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session, Store,
-    StoreInfo, Update,
+    Batch, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store, StoreInfo,
 };
-use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 
 pub(crate) const ENGINE: Engine = Engine {
@@ -33,42 +31,26 @@ pub(crate) const ENGINE: Engine = Engine {
     persistent: false,
     stores: false,
     options: &[
-        EngineOption {
-            key: "value_bytes",
-            default: "100",
-            about: "length of the value that every lookup finds, in bytes",
-        },
-        EngineOption { key: "miss", default: "no", about: "lookups find nothing instead" },
-        EngineOption {
-            key: "rows_per_scan",
-            default: "0",
-            about: "rows that a scan visits, at most 1000000000",
-        },
-        EngineOption {
-            key: "fail_every",
-            default: "0",
-            about: "every so-manieth write of a session fails with EIO; 0 never",
-        },
-        EngineOption {
-            key: "fail_get_every",
-            default: "0",
-            about: "every so-manieth key looked up in a session fails with EIO; 0 never",
-        },
-        EngineOption {
-            key: "full_after",
-            default: "0",
-            about: "writes that the store accepts before each fails with ENOSPC; 0 no limit",
-        },
-        EngineOption {
-            key: "stall_every_ms",
-            default: "0",
-            about: "time from one stall of the whole store to the next, in ms; 0 never",
-        },
-        EngineOption {
-            key: "stall_ms",
-            default: "0",
-            about: "length of a stall, in ms, less than stall_every_ms",
-        },
+        option("value_bytes", "100", "length of the value that every lookup finds, in bytes"),
+        option("miss", "no", "lookups find nothing instead"),
+        option("rows_per_scan", "0", "rows that a scan visits, at most 1000000000"),
+        option("fail_every", "0", "every so-manieth write of a session fails with EIO; 0 never"),
+        option(
+            "fail_get_every",
+            "0",
+            "every so-manieth key looked up in a session fails with EIO; 0 never",
+        ),
+        option(
+            "full_after",
+            "0",
+            "writes that the store accepts before each fails with ENOSPC; 0 no limit",
+        ),
+        option(
+            "stall_every_ms",
+            "0",
+            "time from one stall of the whole store to the next, in ms; 0 never",
+        ),
+        option("stall_ms", "0", "length of a stall, in ms, less than stall_every_ms"),
     ],
     open,
 };
@@ -183,11 +165,7 @@ impl Session for PlainSession<'_> {
         Ok(self.value.is_some())
     }
 
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
+    fn multi_get(&mut self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) -> Result<()> {
         for index in 0..keys.len() {
             visit(index, self.value);
         }
@@ -202,23 +180,14 @@ impl Session for PlainSession<'_> {
         Ok(if self.value.is_some() { Removed::Existed } else { Removed::Absent })
     }
 
-    fn update(
-        &mut self,
-        _key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, _key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         self.buffer.clear();
         // There is nothing to change, whatever is decided.
         let _ = decide(self.value, &mut self.buffer);
         Ok(())
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         Ok(self.scan_rows((low, high), RowKey::new(0), RowKey::increment, visit))
     }
 
@@ -226,7 +195,7 @@ impl Session for PlainSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         let last = RowKey::new(self.rows_per_scan.saturating_sub(1));
         Ok(self.scan_rows((low, high), last, RowKey::decrement, visit))
@@ -274,7 +243,9 @@ impl RowKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keyrack_store::Update;
     use keyrack_vfs::RealFs;
+    use std::ops::ControlFlow;
     use std::sync::Arc;
 
     fn options(pairs: &[(&str, &str)]) -> OpenOptions {

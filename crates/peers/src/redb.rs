@@ -18,18 +18,18 @@
 //! transaction and a visitor inside a read transaction: a closure that writes to the same store
 //! waits for itself.
 
-use crate::row_visitor::RowVisitor;
+use crate::contract::{Decide, RowVisitor, ValueVisitor, option};
 use ::redb::{
     Builder, Database, Durability as RedbDurability, Error as RedbError, ReadOnlyTable,
     ReadableDatabase as _, ReadableTable as _, Table, TableDefinition,
 };
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, StoreInfo, Update, WriteOptions,
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Snapshot,
+    Store, StoreInfo, Update, WriteOptions,
 };
 use keyrack_vfs::Fs;
 use std::io::ErrorKind;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,11 +38,7 @@ pub(crate) const ENGINE: Engine = Engine {
     about: "a copy-on-write B+-tree in one file; durability sync or none",
     persistent: true,
     stores: true,
-    options: &[EngineOption {
-        key: "cache_bytes",
-        default: "1G",
-        about: "page cache of the engine, in bytes",
-    }],
+    options: &[option("cache_bytes", "1G", "page cache of the engine, in bytes")],
     open,
 };
 
@@ -178,11 +174,7 @@ impl Session for RedbSession<'_> {
     }
 
     /// All keys in one read transaction.
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
+    fn multi_get(&mut self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) -> Result<()> {
         self.store.read("multi_get", |table| {
             for (index, key) in keys.iter().enumerate() {
                 let value = table.get(*key)?;
@@ -216,11 +208,7 @@ impl Session for RedbSession<'_> {
         })
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let buffer = &mut self.buffer;
         self.store.write("update", |table| {
             buffer.clear();
@@ -240,12 +228,7 @@ impl Session for RedbSession<'_> {
         })
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         self.store.read("scan", |table| scan(table, low, high, false, visit))
     }
 
@@ -253,7 +236,7 @@ impl Session for RedbSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         self.store.read("scan_rev", |table| scan(table, low, high, true, visit))
     }
@@ -285,12 +268,7 @@ impl Snapshot for RedbSnapshot<'_> {
         get(&self.table, key, visit).map_err(|error| convert(self.path, "get", error))
     }
 
-    fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         scan(&self.table, low, high, false, visit)
             .map_err(|error| convert(self.path, "scan", error))
     }

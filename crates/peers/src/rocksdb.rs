@@ -28,7 +28,7 @@
 //! that writes to the same store waits for itself.
 
 use crate::common::{self, Common};
-use crate::row_visitor::RowVisitor;
+use crate::contract::{Decide, RowVisitor, ValueVisitor, option};
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use ::rocksdb::properties::{
@@ -42,11 +42,10 @@ use ::rocksdb::{
     SnapshotWithThreadMode, WriteBatch, WriteOptions,
 };
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, StoreInfo, Update,
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Snapshot,
+    Store, StoreInfo, Update,
 };
 use std::io::{Error as IoError, ErrorKind};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,12 +58,12 @@ pub(crate) const ENGINE: Engine = Engine {
         common::MEMORY_BYTES,
         common::CACHE_BYTES,
         common::FILTER_BITS,
-        EngineOption {
-            key: "compression",
-            default: common::COMPRESSION_DEFAULT,
-            about: "of the tables of each level, the last for those below: none, snappy, lz4, \
+        option(
+            "compression",
+            common::COMPRESSION_DEFAULT,
+            "of the tables of each level, the last for those below: none, snappy, lz4, \
                     zstd",
-        },
+        ),
         common::DURABILITY,
         common::THREADS,
     ],
@@ -227,11 +226,7 @@ impl Session for RocksSession<'_> {
         Ok(found.map(|value| visit(&value)).is_some())
     }
 
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
+    fn multi_get(&mut self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) -> Result<()> {
         let keys = keys.iter().copied();
         let all =
             self.store.database.batched_multi_get_cf_opt(self.family, keys, false, &self.reads);
@@ -267,11 +262,7 @@ impl Session for RocksSession<'_> {
         Ok(Removed::Unknown)
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let store = self.store;
         let _own = store.stripes.own(key);
         let current = store.database.get_pinned_opt(key, &self.reads);
@@ -289,12 +280,7 @@ impl Session for RocksSession<'_> {
         }
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         let iterator = self.store.database.raw_iterator_opt(bounds(low, high));
         scan(iterator, low, high, false, visit).map_err(|error| self.store.convert("scan", error))
     }
@@ -303,7 +289,7 @@ impl Session for RocksSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         let iterator = self.store.database.raw_iterator_opt(bounds(low, high));
         scan(iterator, low, high, true, visit)
@@ -338,12 +324,7 @@ impl Snapshot for RocksSnapshot<'_> {
         Ok(found.map(|value| visit(&value)).is_some())
     }
 
-    fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         let iterator = self.moment.raw_iterator_opt(bounds(low, high));
         scan(iterator, low, high, false, visit).map_err(|error| self.store.convert("scan", error))
     }

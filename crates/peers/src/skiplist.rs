@@ -40,14 +40,14 @@
 //! store. Tower heights come from the list's own generator; the seed of the options has no effect.
 
 use crate::check_in_memory;
-use crate::row_visitor::RowVisitor;
+use crate::contract::{Decide, RowVisitor};
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map::Entry;
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, OpenOptions, Removed, Result, Session, Store, StoreInfo,
     Update,
 };
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) const ENGINE: Engine = Engine {
@@ -204,11 +204,7 @@ impl Session for SkipListSession<'_> {
         Ok(Removed::Existed)
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let buffer = &mut self.buffer;
         self.store.change(key, |state| {
             buffer.clear();
@@ -221,12 +217,7 @@ impl Session for SkipListSession<'_> {
         Ok(())
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         let first = self.store.map.lower_bound(Bound::Included(low));
         let inside = |key: &[u8]| high.is_none_or(|high| key < high);
         Ok(walk(first, inside, Node::move_next, &mut self.buffer, visit))
@@ -236,7 +227,7 @@ impl Session for SkipListSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         let last = match high {
             Some(high) => self.store.map.upper_bound(Bound::Excluded(high)),
@@ -322,6 +313,7 @@ fn try_apply(store: &SkipListStore, writes: &[(&[u8], Option<&[u8]>)]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::ControlFlow;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 

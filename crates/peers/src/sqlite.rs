@@ -33,7 +33,7 @@
 //! runs inside the write transaction: one that writes to the same store waits for itself. Keys and
 //! values have at most 1,000,000,000 bytes.
 
-use crate::row_visitor::RowVisitor;
+use crate::contract::{Decide, RowVisitor, ValueVisitor, option};
 use crate::ticker::Ticker;
 use ::rusqlite::types::ValueRef;
 use ::rusqlite::{
@@ -41,12 +41,11 @@ use ::rusqlite::{
     TransactionBehavior, ffi,
 };
 use keyrack_store::{
-    Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
-    Snapshot, Store, StoreInfo, Update, WriteOptions,
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Snapshot,
+    Store, StoreInfo, Update, WriteOptions,
 };
 use keyrack_vfs::{File, Fs, OpenOptions as FileOptions};
 use std::io::{Error as IoError, ErrorKind};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -57,26 +56,14 @@ pub(crate) const ENGINE: Engine = Engine {
     persistent: true,
     stores: true,
     options: &[
-        EngineOption {
-            key: "cache_bytes",
-            default: "64M",
-            about: "bytes of pages that each session keeps in memory",
-        },
-        EngineOption {
-            key: "page_bytes",
-            default: "4K",
-            about: "bytes of a page of a new file, a power of two from 512 to 64K",
-        },
-        EngineOption {
-            key: "map_bytes",
-            default: "0",
-            about: "bytes of the file that are read through a memory map",
-        },
-        EngineOption {
-            key: "checkpoint_pages",
-            default: "1000",
-            about: "pages of log after which a writer moves them into the file; 0 for never",
-        },
+        option("cache_bytes", "64M", "bytes of pages that each session keeps in memory"),
+        option("page_bytes", "4K", "bytes of a page of a new file, a power of two from 512 to 64K"),
+        option("map_bytes", "0", "bytes of the file that are read through a memory map"),
+        option(
+            "checkpoint_pages",
+            "1000",
+            "pages of log after which a writer moves them into the file; 0 for never",
+        ),
     ],
     open,
 };
@@ -323,11 +310,7 @@ impl Session for SqliteSession<'_> {
     }
 
     /// All keys in one read transaction.
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
+    fn multi_get(&mut self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) -> Result<()> {
         self.read("multi_get", |connection| {
             let transaction =
                 Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
@@ -366,11 +349,7 @@ impl Session for SqliteSession<'_> {
         Ok(if existed { Removed::Existed } else { Removed::Absent })
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let (connection, buffer) = (&self.connection, &mut self.buffer);
         self.store.write("update", || {
             let transaction =
@@ -389,12 +368,7 @@ impl Session for SqliteSession<'_> {
         })
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         self.read("scan", |connection| scan(connection, low, high, false, visit))
     }
 
@@ -402,7 +376,7 @@ impl Session for SqliteSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         self.read("scan_rev", |connection| scan(connection, low, high, true, visit))
     }
@@ -435,12 +409,7 @@ impl Snapshot for SqliteSnapshot<'_> {
         get(&self.connection, key, visit).map_err(|error| self.store.convert("get", error))
     }
 
-    fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         scan(&self.connection, low, high, false, visit)
             .map_err(|error| self.store.convert("scan", error))
     }

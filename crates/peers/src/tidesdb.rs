@@ -29,8 +29,8 @@
 mod settings;
 
 use crate::common;
+use crate::contract::{Decide, RowVisitor};
 use crate::escape::{escape, unescape};
-use crate::row_visitor::RowVisitor;
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use ::tidesdb::{
@@ -42,7 +42,6 @@ use keyrack_store::{
     Store, StoreInfo, Update, WriteOptions,
 };
 use std::io::{Error as IoError, ErrorKind};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -301,11 +300,7 @@ impl Session for TidesSession<'_> {
         Ok(Removed::Unknown)
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let key = escape(key);
         let _own = self.store.stripes.own(&key);
         let current = self.read(&key)?;
@@ -321,12 +316,7 @@ impl Session for TidesSession<'_> {
         }
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         self.store.scan(&self.store.still()?, &self.family, (low, high), false, visit)
     }
 
@@ -334,7 +324,7 @@ impl Session for TidesSession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         self.store.scan(&self.store.still()?, &self.family, (low, high), true, visit)
     }
@@ -375,12 +365,7 @@ impl Snapshot for TidesSnapshot<'_> {
         Ok(found.as_deref().map(visit).is_some())
     }
 
-    fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         self.store.scan(&self.transaction()?, &self.family, (low, high), false, visit)
     }
 }

@@ -14,7 +14,8 @@ use super::library::{Kind, Own, load};
 use super::objects::{Database, OpenOptions as Settings};
 use super::{LIB, open as open_with};
 use crate::common::{self, Common};
-use keyrack_store::{Engine, EngineOption, Error, OpenOptions, Result, Store};
+use crate::contract::option;
+use keyrack_store::{Engine, Error, OpenOptions, Result, Store};
 use std::ffi::CString;
 
 pub(super) const ENGINE: Engine = Engine {
@@ -28,24 +29,12 @@ pub(super) const ENGINE: Engine = Engine {
         common::MEMORY_BYTES,
         common::CACHE_BYTES,
         common::FILTER_BITS,
-        EngineOption {
-            key: "compression",
-            default: "snappy",
-            about: "of all tables: none or snappy",
-        },
+        option("compression", "snappy", "of all tables: none or snappy"),
         common::DURABILITY,
-        EngineOption { key: "block_bytes", default: "4K", about: "bytes of a block of a table" },
-        EngineOption {
-            key: "block_restarts",
-            default: "16",
-            about: "keys from one that is stored whole to the next",
-        },
-        EngineOption { key: "table_bytes", default: "2M", about: "bytes of a table" },
-        EngineOption {
-            key: "files_max",
-            default: "1000",
-            about: "files that are open at once, a table each",
-        },
+        option("block_bytes", "4K", "bytes of a block of a table"),
+        option("block_restarts", "16", "keys from one that is stored whole to the next"),
+        option("table_bytes", "2M", "bytes of a table"),
+        option("files_max", "1000", "files that are open at once, a table each"),
     ],
     open,
 };

@@ -41,7 +41,7 @@ mod tests;
 
 use self::library::{Loaded, Own};
 use self::objects::{Database, Moment, ReadOptions, Rows, WriteBatch, WriteOptions};
-use crate::row_visitor::RowVisitor;
+use crate::contract::{Decide, RowVisitor, option};
 use crate::stripes::Stripes;
 use crate::ticker::Ticker;
 use keyrack_store::{
@@ -49,7 +49,6 @@ use keyrack_store::{
     Snapshot, Store, StoreInfo, Update,
 };
 use std::io::{Error as IoError, ErrorKind};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -57,11 +56,11 @@ pub(crate) const ROCKSDB: Engine = rocks::ENGINE;
 pub(crate) const LEVELDB: Engine = level::ENGINE;
 
 /// The row of `lib`.
-const LIB: EngineOption = EngineOption {
-    key: "lib",
-    default: "",
-    about: "path of the shared library; by itself the highest version that the system has",
-};
+const LIB: EngineOption = option(
+    "lib",
+    "",
+    "path of the shared library; by itself the highest version that the system has",
+);
 
 /// Opens a database whose options have been set.
 fn open(
@@ -241,11 +240,7 @@ impl Session for LoadedSession<'_> {
         Ok(Removed::Unknown)
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         let store = self.store;
         let _own = store.stripes.own(key);
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -265,24 +260,19 @@ impl Session for LoadedSession<'_> {
         written
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         let rows = Rows::between(&self.store.database, low, high);
-        scan(rows, low, high, visit).map_err(|text| self.store.convert("scan", &text))
+        scan(rows, low, high, false, visit).map_err(|text| self.store.convert("scan", &text))
     }
 
     fn scan_rev(
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         let rows = Rows::between(&self.store.database, low, high);
-        scan_rev(rows, low, high, visit).map_err(|text| self.store.convert("scan_rev", &text))
+        scan(rows, low, high, true, visit).map_err(|text| self.store.convert("scan_rev", &text))
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
@@ -313,55 +303,25 @@ impl Snapshot for LoadedSnapshot<'_> {
         found.map_err(|text| self.store.convert("get", &text))
     }
 
-    fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         let rows = Rows::at(&self.moment);
-        scan(rows, low, high, visit).map_err(|text| self.store.convert("scan", &text))
+        scan(rows, low, high, false, visit).map_err(|text| self.store.convert("scan", &text))
     }
 }
 
-/// The rows from `low` up to `high`.
+/// The rows from `low` up to below `high`, or from there down.
 fn scan(
     mut rows: Rows<'_>,
     low: &[u8],
     high: Option<&[u8]>,
+    reverse: bool,
     visit: &mut RowVisitor<'_>,
 ) -> std::result::Result<u64, String> {
     if high.is_some_and(|high| high <= low) {
         return Ok(0);
     }
-    let mut visited = 0;
-    rows.seek(low);
-    while rows.is_at_row() {
-        let (key, value) = rows.row();
-        if high.is_some_and(|high| key >= high) {
-            return Ok(visited);
-        }
-        visited += 1;
-        if visit(key, value).is_break() {
-            return Ok(visited);
-        }
-        rows.forth();
-    }
-    rows.status().map(|()| visited)
-}
-
-/// The rows from below `high` down to `low`.
-fn scan_rev(
-    mut rows: Rows<'_>,
-    low: &[u8],
-    high: Option<&[u8]>,
-    visit: &mut RowVisitor<'_>,
-) -> std::result::Result<u64, String> {
-    if high.is_some_and(|high| high <= low) {
-        return Ok(0);
-    }
-    let mut visited = 0;
     match high {
+        _ if !reverse => rows.seek(low),
         None => rows.seek_to_last(),
         Some(high) => {
             rows.seek(high);
@@ -374,16 +334,22 @@ fn scan_rev(
             }
         }
     }
+    let mut visited = 0;
     while rows.is_at_row() {
         let (key, value) = rows.row();
-        if key < low {
+        let is_over = if reverse { key < low } else { high.is_some_and(|high| key >= high) };
+        if is_over {
             return Ok(visited);
         }
         visited += 1;
         if visit(key, value).is_break() {
             return Ok(visited);
         }
-        rows.back();
+        if reverse {
+            rows.back();
+        } else {
+            rows.forth();
+        }
     }
     rows.status().map(|()| visited)
 }

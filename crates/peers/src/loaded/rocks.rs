@@ -16,7 +16,8 @@ use super::library::{Kind, Own, load};
 use super::objects::{Database, OpenOptions as Settings};
 use super::{LIB, open as open_with};
 use crate::common::{self, Common};
-use keyrack_store::{ANY_KEY, Engine, EngineOption, Error, OpenOptions, Result, Store};
+use crate::contract::option;
+use keyrack_store::{ANY_KEY, Engine, Error, OpenOptions, Result, Store};
 use std::ffi::{CStr, CString};
 
 pub(super) const ENGINE: Engine = Engine {
@@ -30,19 +31,19 @@ pub(super) const ENGINE: Engine = Engine {
         common::MEMORY_BYTES,
         common::CACHE_BYTES,
         common::FILTER_BITS,
-        EngineOption {
-            key: "compression",
-            default: common::COMPRESSION_DEFAULT,
-            about: "of the tables of each level, the last for those below: none, snappy, lz4, \
+        option(
+            "compression",
+            common::COMPRESSION_DEFAULT,
+            "of the tables of each level, the last for those below: none, snappy, lz4, \
                     zstd, zlib, or RocksDB's names",
-        },
+        ),
         common::DURABILITY,
         common::THREADS,
-        EngineOption {
-            key: ANY_KEY,
-            default: "RocksDB's",
-            about: "any other key is an option of RocksDB, as its own option strings have it",
-        },
+        option(
+            ANY_KEY,
+            "RocksDB's",
+            "any other key is an option of RocksDB, as its own option strings have it",
+        ),
     ],
     open,
 };

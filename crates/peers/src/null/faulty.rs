@@ -16,11 +16,11 @@
 //! all sessions and all operations, scans included; no operation is stalled twice.
 
 use super::{PlainSession, count};
+use crate::contract::{Decide, RowVisitor, ValueVisitor};
 use keyrack_measure::Clock;
-use keyrack_store::{Batch, Error, OpenOptions, Removed, Result, Session, Update};
+use keyrack_store::{Batch, Error, OpenOptions, Removed, Result, Session};
 use std::io;
 use std::num::NonZeroU64;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The numbers of these errors on Linux and the BSDs alike.
@@ -165,11 +165,7 @@ impl Session for FaultySession<'_> {
         self.plain.get(key, visit)
     }
 
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
+    fn multi_get(&mut self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) -> Result<()> {
         self.before_gets(keys.len() as u64)?;
         self.plain.multi_get(keys, visit)
     }
@@ -184,21 +180,12 @@ impl Session for FaultySession<'_> {
         self.plain.remove(key)
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         self.before_writes(1)?;
         self.plain.update(key, decide)
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         self.stall();
         self.plain.scan(low, high, visit)
     }
@@ -207,7 +194,7 @@ impl Session for FaultySession<'_> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         self.stall();
         self.plain.scan_rev(low, high, visit)
@@ -223,8 +210,9 @@ impl Session for FaultySession<'_> {
 mod tests {
     use super::super::{NullStore, open};
     use super::*;
-    use keyrack_store::Store;
+    use keyrack_store::{Store, Update};
     use keyrack_vfs::RealFs;
+    use std::ops::ControlFlow;
     use std::sync::Arc;
 
     fn store(pairs: &[(&str, &str)]) -> Box<dyn Store> {

@@ -7,7 +7,7 @@ use super::pipe::Pipe;
 use super::protocol::{Answer, Protocol, Range};
 use super::target::Target;
 use super::{DEPTH, TIMEOUT, URL, open};
-use crate::row_visitor::RowVisitor;
+use crate::contract::RowVisitor;
 use keyrack_store::{Engine, Error, OpenOptions, Result};
 use keyrack_wire::masstree::{Command, Limits, Pairs, Reply, ReplyParser, ScanValue};
 use keyrack_wire::msgpack::Int;

@@ -11,9 +11,10 @@
 //! [`keyrack_wire::memcached`].
 
 use super::pipe::Pipe;
-use super::protocol::{Answer, Decide, Protocol};
+use super::protocol::{Answer, Protocol};
 use super::target::Target;
 use super::{DEPTH, TIMEOUT, URL, memcached_binary, open};
+use crate::contract::{Decide, option};
 use keyrack_store::{Engine, EngineOption, Error, OpenOptions, Result, Update};
 use keyrack_wire::memcached::binary::StoreMode;
 use keyrack_wire::memcached::meta::{self, Code};
@@ -31,8 +32,7 @@ pub(crate) const SERVER: Engine = Engine {
     open: open::<Memcached>,
 };
 
-const PROTOCOL: EngineOption =
-    EngineOption { key: "protocol", default: "text", about: "text, meta or binary" };
+const PROTOCOL: EngineOption = option("protocol", "text", "text, meta or binary");
 
 pub(super) const LIMITS: Limits = Limits { value_bytes_max: 128 << 20, ..Limits::DEFAULT };
 /// How often an update begins again because somebody else was faster.

@@ -7,7 +7,8 @@
 
 use super::memcached::{LIMITS, Memcached, RETRIES_MAX};
 use super::pipe::Pipe;
-use super::protocol::{Answer, Decide};
+use super::protocol::Answer;
+use crate::contract::Decide;
 use keyrack_store::{Error, Result, Update};
 use keyrack_wire::memcached::Parsed;
 use keyrack_wire::memcached::binary::{

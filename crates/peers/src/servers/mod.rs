@@ -40,6 +40,7 @@ mod target;
 use self::protocol::Protocol;
 use self::session::ServerSession;
 use self::target::Target;
+use crate::contract::option;
 use keyrack_net::{ConnectOptions, Link};
 use keyrack_store::{
     Durability, Engine, EngineOption, Error, OpenOptions, Result, Session, Store, StoreInfo,
@@ -53,18 +54,11 @@ pub fn servers() -> Vec<Engine> {
     vec![masstree::SERVER, memcached::SERVER, redis::SERVER]
 }
 
-const URL: EngineOption =
-    EngineOption { key: "url", default: "", about: "the server; a run names it as its backend" };
-const DEPTH: EngineOption = EngineOption {
-    key: "depth",
-    default: "1",
-    about: "requests of a session under way at once, at most 65536; as --depth",
-};
-const TIMEOUT: EngineOption = EngineOption {
-    key: "timeout_ms",
-    default: "10000",
-    about: "how long to wait for a connection and for an answer, in ms",
-};
+const URL: EngineOption = option("url", "", "the server; a run names it as its backend");
+const DEPTH: EngineOption =
+    option("depth", "1", "requests of a session under way at once, at most 65536; as --depth");
+const TIMEOUT: EngineOption =
+    option("timeout_ms", "10000", "how long to wait for a connection and for an answer, in ms");
 
 const DEPTH_MAX: u64 = 1 << 16;
 const TIMEOUT_MS_MAX: u64 = 3_600_000;

@@ -2,11 +2,8 @@
 
 use super::pipe::Pipe;
 use super::target::Target;
-use crate::row_visitor::RowVisitor;
-use keyrack_store::{Error, OpenOptions, Result, Update};
-
-/// What [`keyrack_store::Session::update`] asks.
-pub(crate) type Decide<'d> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update + 'd;
+use crate::contract::{Decide, RowVisitor};
+use keyrack_store::{Error, OpenOptions, Result};
 
 /// The answer to one request of [`Protocol`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

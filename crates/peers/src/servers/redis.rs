@@ -9,16 +9,15 @@
 //! The messages are in [`keyrack_wire::resp`].
 
 use super::pipe::Pipe;
-use super::protocol::{Answer, Decide, Protocol, Range};
+use super::protocol::{Answer, Protocol, Range};
 use super::target::Target;
 use super::{DEPTH, TIMEOUT, URL, open};
-use crate::row_visitor::RowVisitor;
+use crate::contract::{Decide, RowVisitor, option};
 use keyrack_store::{Engine, EngineOption, Error, OpenOptions, Result, Update};
 use keyrack_wire::resp::{Limits, Reply, ReplyParser, Token, command};
 use std::io;
 
-const PROTOCOL: EngineOption =
-    EngineOption { key: "protocol", default: "2", about: "2 for RESP2, 3 for RESP3" };
+const PROTOCOL: EngineOption = option("protocol", "2", "2 for RESP2, 3 for RESP3");
 
 pub(crate) const SERVER: Engine = Engine {
     name: "redis://",

@@ -2,8 +2,8 @@
 
 use super::pipe::Pipe;
 use super::protocol::{Answer, Protocol, Range};
-use keyrack_store::{Batch, BatchOp, Error, Removed, Result, Session, Update};
-use std::ops::ControlFlow;
+use crate::contract::{Decide, RowVisitor, ValueVisitor};
+use keyrack_store::{Batch, BatchOp, Error, Removed, Result, Session};
 use std::sync::{Mutex, PoisonError};
 
 /// A session.
@@ -61,11 +61,7 @@ impl<P: Protocol> Session for ServerSession<'_, P> {
         self.look_up(key, visit)
     }
 
-    fn multi_get(
-        &mut self,
-        keys: &[&[u8]],
-        visit: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
+    fn multi_get(&mut self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) -> Result<()> {
         keys.iter().try_for_each(|key| self.pipe.protocol.check(key))?;
         let before = self.pipe.settle(self.pipe.depth() / 2);
         let (mut sent, mut answered, mut no) = (0, 0, None);
@@ -121,22 +117,13 @@ impl<P: Protocol> Session for ServerSession<'_, P> {
         removed.map_err(|words| self.pipe.refused("remove", &words))
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Update,
-    ) -> Result<()> {
+    fn update(&mut self, key: &[u8], decide: &mut Decide<'_>) -> Result<()> {
         self.pipe.protocol.check(key)?;
         self.pipe.settle(0)?;
         P::update(&mut self.pipe, key, decide)
     }
 
-    fn scan(
-        &mut self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    fn scan(&mut self, low: &[u8], high: Option<&[u8]>, visit: &mut RowVisitor<'_>) -> Result<u64> {
         if high.is_some_and(|high| high <= low) {
             return Ok(0);
         }
@@ -148,7 +135,7 @@ impl<P: Protocol> Session for ServerSession<'_, P> {
         &mut self,
         low: &[u8],
         high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<u64> {
         if high.is_some_and(|high| high <= low) {
             return Ok(0);

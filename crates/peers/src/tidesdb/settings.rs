@@ -12,50 +12,55 @@
 //! | `threads` | `num_compaction_threads` |
 
 use crate::common::{self, Common};
+use crate::contract::option;
 use ::tidesdb::{
     ColumnFamilyConfig, CompressionAlgorithm, Config, IsolationLevel, LogLevel, SyncMode, TidesDB,
 };
 use keyrack_store::{Durability, EngineOption, Error, OpenOptions, Result};
 use std::path::Path;
 
-const fn row(key: &'static str, default: &'static str, about: &'static str) -> EngineOption {
-    EngineOption { key, default, about }
-}
-
 pub(super) const OPTIONS: &[EngineOption] = &[
     common::MEMORY_BYTES,
     common::CACHE_BYTES,
     common::FILTER_BITS,
-    row(
+    option(
         "compression",
         "none",
         "of all tables: none, snappy, lz4, lz4_fast or zstd, as it was built",
     ),
     common::DURABILITY,
     common::THREADS,
-    row("num_flush_threads", "2", "threads that write out memory tables"),
-    row("max_open_sstables", "1024", "tables whose files are open at once"),
-    row("log_level", "none", "what it says on standard error: none, trace, info, warn, error"),
-    row("skip_list_max_level", "12", "levels of a memory table's skip list"),
-    row("skip_list_probability", "0.25", "of a node to be in the next level too"),
-    row("l0_queue_stall_threshold", "16", "memory tables that wait before writers do; 0 for never"),
-    row("idle_flush_seconds", "30", "after which an idle memory table is written out; 0 for never"),
-    row("txn_timeout_seconds", "0", "after which a transaction is ended; 0 for never"),
-    row("value_separation_threshold", "1K", "bytes from which a value is in the log of values"),
-    row("vlog_segment_size", "256M", "bytes of a file of the log of values"),
-    row("level_size_ratio", "10", "how many times larger each level is"),
-    row("min_levels", "1", "levels that there are at least"),
-    row("dividing_level_offset", "1", "how far above the largest level the dividing level is"),
-    row("keep_values_inline", "no", "whether all values stay with their keys"),
-    row("btree_klog_block_size", "4K", "bytes of a node of a table"),
-    row(
+    option("num_flush_threads", "2", "threads that write out memory tables"),
+    option("max_open_sstables", "1024", "tables whose files are open at once"),
+    option("log_level", "none", "what it says on standard error: none, trace, info, warn, error"),
+    option("skip_list_max_level", "12", "levels of a memory table's skip list"),
+    option("skip_list_probability", "0.25", "of a node to be in the next level too"),
+    option(
+        "l0_queue_stall_threshold",
+        "16",
+        "memory tables that wait before writers do; 0 for never",
+    ),
+    option(
+        "idle_flush_seconds",
+        "30",
+        "after which an idle memory table is written out; 0 for never",
+    ),
+    option("txn_timeout_seconds", "0", "after which a transaction is ended; 0 for never"),
+    option("value_separation_threshold", "1K", "bytes from which a value is in the log of values"),
+    option("vlog_segment_size", "256M", "bytes of a file of the log of values"),
+    option("level_size_ratio", "10", "how many times larger each level is"),
+    option("min_levels", "1", "levels that there are at least"),
+    option("dividing_level_offset", "1", "how far above the largest level the dividing level is"),
+    option("keep_values_inline", "no", "whether all values stay with their keys"),
+    option("btree_klog_block_size", "4K", "bytes of a node of a table"),
+    option(
         "isolation",
         "read_committed",
         "of writes: read_uncommitted, read_committed, repeatable_read, snapshot, serializable",
     ),
-    row("l1_file_count_trigger", "4", "tables of level 1 from which they are merged"),
-    row("tombstone_density_trigger", "0.5", "share of tombstones from which a table is merged"),
-    row("tombstone_density_min_entries", "4K", "entries from which that share counts"),
+    option("l1_file_count_trigger", "4", "tables of level 1 from which they are merged"),
+    option("tombstone_density_trigger", "0.5", "share of tombstones from which a table is merged"),
+    option("tombstone_density_min_entries", "4K", "entries from which that share counts"),
 ];
 
 const COMPRESSIONS: &[(&str, CompressionAlgorithm)] = &[
