@@ -2,7 +2,7 @@
 
 use super::jobs;
 use crate::jobs::{job, own_count};
-use crate::kvtest::tests::fake::{Fake, Shared};
+use crate::kvtest::tests::fake::{Fake, Shared, count};
 use crate::kvtest::{End, Halt, Lcg, Row, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,14 +41,6 @@ fn ran(name: &str, params: &str) -> Fake {
     let mut client = fake(&shared, (0, 1), params);
     run(&mut client, name).unwrap();
     client
-}
-
-#[track_caller]
-fn count(row: &Row, name: &str) -> u64 {
-    match row.get(name) {
-        Some(Value::Count(count)) => *count,
-        other => panic!("{name} is {other:?} in {row:?}"),
-    }
 }
 
 fn row(client: &Fake) -> &Row {

@@ -91,98 +91,73 @@ fn check_value(errors: &mut Errors, key: &[u8], number: i64, value: &[u8]) {
 }
 
 pub(crate) fn scan1(client: &mut dyn Client, random: &mut Lcg, idle: f64) -> Result<(), Halt> {
-    let fixed = fixed_keys(client);
-    if !client.id().is_multiple_of(SCANNER_EVERY) {
-        return fill_gaps(client, random, fixed, 0, idle);
-    }
-    for i in 0..fixed {
-        client.put(&Decimal::padded(i * STRIDE.cast_unsigned(), 8), &Decimal::new(i))?;
-    }
-    client.wait_all()?;
-    let end = fixed.cast_signed() * STRIDE;
-    // The least key that may come next, and the key that stays and has to come next.
-    let (mut pos, mut due, mut steps) = (0, 0, 0);
-    let mut errors = Errors::default();
-    while !client.expired(0) && !errors.is_full() {
-        let mut rows = 0;
-        let first = key8(pos);
-        client.scan(&first, SCAN_ROWS, &mut |key, value| {
-            rows += 1;
-            let Some(number) = number_of(key) else {
-                errors.push(format!("unexpected key {}", shown(key)));
-                return;
-            };
-            if number < pos {
-                errors.push(format!("got {}, expected {pos} or later", shown(key)));
-            }
-            pos = number + 1;
-            while number > due && !errors.is_full() {
-                let row = rows - 1;
-                errors.push(format!("got {}, missing {due} @{steps}+{row}", shown(key)));
-                due += STRIDE;
-            }
-            if number == due {
-                due = number + STRIDE;
-                steps += 1;
-            }
-            check_value(&mut errors, key, number, value);
-        })?;
-        if rows == 0 {
-            if due < end {
-                errors.push(format!("missing {due} through {}", end - STRIDE));
-            }
-            (pos, due) = (0, 0);
-        }
-    }
-    report(client, errors, steps);
-    Ok(())
+    sweep(client, random, idle, false)
 }
 
 pub(crate) fn rscan1(client: &mut dyn Client, random: &mut Lcg, idle: f64) -> Result<(), Halt> {
+    sweep(client, random, idle, true)
+}
+
+fn sweep(client: &mut dyn Client, random: &mut Lcg, idle: f64, is_down: bool) -> Result<(), Halt> {
     let fixed = fixed_keys(client);
+    let shift = u64::from(is_down);
     if !client.id().is_multiple_of(SCANNER_EVERY) {
-        return fill_gaps(client, random, fixed, 1, idle);
+        return fill_gaps(client, random, fixed, shift, idle);
     }
-    for i in 1..=fixed {
+    for i in shift..fixed + shift {
         client.put(&Decimal::padded(i * STRIDE.cast_unsigned(), 8), &Decimal::new(i))?;
     }
     client.wait_all()?;
-    let top = (fixed.cast_signed() + 1) * STRIDE;
-    // The largest key that may come next, and the key that stays and has to come next.
-    let (mut pos, mut due, mut steps) = (top, top - STRIDE, 0);
+    let end = (fixed + shift).cast_signed() * STRIDE;
+    let step = if is_down { -1 } else { 1 };
+    // The first key that may come next, and the key that stays and has to come next.
+    let start = if is_down { (end, end - STRIDE) } else { (0, 0) };
+    let ((mut pos, mut due), mut steps) = (start, 0);
     let mut errors = Errors::default();
     while !client.expired(0) && !errors.is_full() {
         let mut rows = 0;
         let first = key8(pos);
-        let mut last = first.to_vec();
-        client.scan_rev(&first, SCAN_ROWS, &mut |key, value| {
+        let mut last = if is_down { first.to_vec() } else { Vec::new() };
+        let mut visit = |key: &[u8], value: &[u8]| {
             rows += 1;
             let Some(number) = number_of(key) else {
                 errors.push(format!("unexpected key {}", shown(key)));
                 return;
             };
-            if number > pos {
-                errors.push(format!("got {}, expected {pos} or less", shown(key)));
+            if (number - pos) * step < 0 {
+                let side = if is_down { "less" } else { "later" };
+                errors.push(format!("got {}, expected {pos} or {side}", shown(key)));
             }
-            pos = number - 1;
-            while number < due && !errors.is_full() {
-                let (row, key, last) = (rows - 1, shown(key), shown(&last));
-                errors.push(format!("got {key}, missing {due} @{steps}+{row}, last {last}"));
-                due -= STRIDE;
+            pos = number + step;
+            while (number - due) * step > 0 && !errors.is_full() {
+                let (row, key) = (rows - 1, shown(key));
+                let after =
+                    if is_down { format!(", last {}", shown(&last)) } else { String::new() };
+                errors.push(format!("got {key}, missing {due} @{steps}+{row}{after}"));
+                due += STRIDE * step;
             }
             if number == due {
-                due = number - STRIDE;
+                due += STRIDE * step;
                 steps += 1;
             }
             check_value(&mut errors, key, number, value);
-            last.clear();
-            last.extend_from_slice(key);
-        })?;
-        if rows == 0 {
-            if due > 0 {
-                errors.push(format!("missing {STRIDE} through {due} @{steps}"));
+            if is_down {
+                last.clear();
+                last.extend_from_slice(key);
             }
-            (pos, due) = (top, top - STRIDE);
+        };
+        if is_down {
+            client.scan_rev(&first, SCAN_ROWS, &mut visit)?;
+        } else {
+            client.scan(&first, SCAN_ROWS, &mut visit)?;
+        }
+        if rows == 0 {
+            if is_down && due > 0 {
+                errors.push(format!("missing {STRIDE} through {due} @{steps}"));
+            } else if !is_down && due < end {
+                errors.push(format!("missing {due} through {}", end - STRIDE));
+            }
+            (pos, due) = start;
         }
     }
     report(client, errors, steps);

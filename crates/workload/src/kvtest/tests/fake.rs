@@ -3,7 +3,7 @@
 //! Time is counted in operations: the clock shows how many this client has made, in microseconds,
 //! and its time is over after `expire_after` of them.
 
-use super::super::{Client, GlibcRandom, Halt, Row, column_of, with_column};
+use super::super::{Client, GlibcRandom, Halt, Row, Value, column_of, with_column};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,6 +196,15 @@ impl Fake {
             _ => {}
         }
         rows.iter().for_each(|(key, value)| visit(key, value));
+    }
+}
+
+/// A count of a row.
+#[track_caller]
+pub(crate) fn count(row: &Row, name: &str) -> u64 {
+    match row.get(name) {
+        Some(Value::Count(count)) => *count,
+        other => panic!("{name} is {other:?} in {row:?}"),
     }
 }
 

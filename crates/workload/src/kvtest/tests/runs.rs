@@ -1,7 +1,7 @@
 //! All jobs, on one, two and three threads over one map: they end, and report what they should.
 
 use super::super::{End, Halt, Job, Lcg, Row, Value, job, jobs};
-use super::fake::{Fake, Shared};
+use super::fake::{Fake, Shared, count};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,13 +47,6 @@ fn run(names: &[&str], threads: u32, limit: u64, expire_after: u64) -> Vec<Ran> 
 
 fn names(row: &Row) -> Vec<&str> {
     row.fields().iter().map(|(name, _)| name.as_str()).collect()
-}
-
-fn count(row: &Row, name: &str) -> u64 {
-    match row.get(name) {
-        Some(Value::Count(count)) => *count,
-        other => panic!("{name} is {other:?} in {row:?}"),
-    }
 }
 
 /// What has to run before a job on the same map.
