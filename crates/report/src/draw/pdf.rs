@@ -9,8 +9,7 @@
 
 mod fonts;
 
-use super::font;
-use super::scene::{Anchor, Item, OUTLINE_PX, Scene, Words};
+use super::scene::{Item, OUTLINE_PX, Scene, Words};
 use super::svg::number;
 use crate::figures::palette::rgb;
 use fonts::Used;
@@ -128,12 +127,7 @@ fn circle(x: f64, y: f64, radius: f64) -> String {
 
 /// A text; upright although the page is flipped.
 fn letters(words: &Words, used: &mut Used) -> String {
-    let width = font::width(&words.text, words.size, words.bold);
-    let back = match words.anchor {
-        Anchor::Start => 0.0,
-        Anchor::Middle => width / 2.0,
-        Anchor::End => width,
-    };
+    let (_, back) = words.extent();
     let (matrix, x, y) = if words.turned {
         ("0 -1 -1 0", words.x, words.y + back)
     } else {

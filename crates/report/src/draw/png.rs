@@ -2,8 +2,8 @@
 //!
 //! Edges are smoothed by coverage. A picture of more than [`DOTS_MAX`] gets fewer dots for a pixel.
 
-use super::scene::{Anchor, Item, OUTLINE_PX, Scene, Words};
-use super::{font, typeface};
+use super::scene::{Item, OUTLINE_PX, Scene, Words};
+use super::typeface;
 use crate::figures::palette::rgb;
 use png::{BitDepth, ColorType, Compression, Encoder, PixelDimensions, Unit};
 use tiny_skia::{
@@ -110,17 +110,12 @@ fn through(points: &[(f64, f64)], closed: bool) -> Option<Path> {
 
 /// The outlines of a text, where it stands.
 fn outlines(words: &Words) -> Option<Path> {
-    let width = font::width(&words.text, words.size, words.bold);
     let face = typeface::face(words.bold);
     let mut pen = Pen {
         path: PathBuilder::new(),
         words,
         em: words.size / f64::from(face.units_per_em()),
-        along: match words.anchor {
-            Anchor::Start => 0.0,
-            Anchor::Middle => -width / 2.0,
-            Anchor::End => -width,
-        },
+        along: -words.extent().1,
     };
     for letter in words.text.chars() {
         let glyph = typeface::glyph(letter, words.bold);

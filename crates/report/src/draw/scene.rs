@@ -1,5 +1,6 @@
 //! What a picture consists of, in pixels from its top left corner.
 
+use super::font;
 use crate::figures::{Look, Shape};
 
 /// A picture.
@@ -141,6 +142,19 @@ impl Colors {
 
 /// Width of the outline of a hollow mark.
 pub(super) const OUTLINE_PX: f64 = 1.6;
+
+impl Words {
+    /// Its width, and how much of that lies before its place.
+    pub(super) fn extent(&self) -> (f64, f64) {
+        let width = font::width(&self.text, self.size, self.bold);
+        let before = match self.anchor {
+            Anchor::Start => 0.0,
+            Anchor::Middle => width / 2.0,
+            Anchor::End => width,
+        };
+        (width, before)
+    }
+}
 
 impl Scene {
     /// A straight line without dashes.

@@ -2,7 +2,7 @@
 //!
 //! With `KEYRACK_REWRITE=1` the files of `golden/` are written instead of compared.
 
-use super::scene::{Anchor, Item, Scene, Words};
+use super::scene::{Item, Scene, Words};
 use super::{Format, Theme};
 use crate::figures::Charts;
 use crate::tests::golden;
@@ -191,12 +191,7 @@ fn letters_are_drawn_and_stay_in_their_place() {
 
 /// Left, top, right and bottom of a text, with a pixel around it.
 fn place(words: &Words) -> [f64; 4] {
-    let width = super::font::width(&words.text, words.size, words.bold);
-    let back = match words.anchor {
-        Anchor::Start => 0.0,
-        Anchor::Middle => width / 2.0,
-        Anchor::End => width,
-    };
+    let (width, back) = words.extent();
     let (above, below) = (words.size * 0.95 + 1.0, words.size * 0.3 + 1.0);
     let (from, to) = (-back - 1.0, width - back + 1.0);
     if words.turned {
