@@ -244,7 +244,6 @@ fn is_help(word: &str) -> bool {
     matches!(word, "help" | "-h" | "--help")
 }
 
-/// The help text.
 pub(crate) fn help() -> String {
     let mut text = String::from("usage: cargo xtask COMMAND [OPTIONS]\n\n");
     for command in COMMANDS {

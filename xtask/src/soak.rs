@@ -39,7 +39,6 @@ const SERVE_MINUTES_DEFAULT: u64 = 2;
 /// By which the server's soak is told its minutes.
 const SERVE_MINUTES_VARIABLE: &str = "KEYRACK_SOAK_MINUTES";
 
-/// Seeds of one soak.
 const SEEDS: u64 = 64;
 
 /// Minutes when none are given.
@@ -102,7 +101,6 @@ fn serve(workspace: &Workspace, minutes: u64) -> Outcome {
     run(&mut command)
 }
 
-/// What a soak has done.
 #[derive(Debug, PartialEq, Eq)]
 struct Soaked {
     /// Seeds under which every engine was run.

@@ -52,7 +52,6 @@ impl Tally {
         }
     }
 
-    /// The closing line.
     pub(crate) fn closing(&self) -> String {
         let Tally { passed, failed, skipped } = self;
         if *skipped == 0 {

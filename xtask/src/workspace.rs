@@ -51,7 +51,6 @@ impl Workspace {
         Workspace { root: root.to_path_buf() }
     }
 
-    /// The root folder.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -163,7 +162,6 @@ pub(crate) fn seed_of_commit(name: &str) -> Option<u64> {
     u64::from_str_radix(name.get(..16)?, 16).ok()
 }
 
-/// Where a program lies on the search path.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())

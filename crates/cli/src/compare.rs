@@ -54,7 +54,6 @@ pub(crate) fn command() -> Command {
         )
 }
 
-/// Runs the command.
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let fail_on = text("fail-on").map(percent).transpose()?;
@@ -95,7 +94,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     Ok(if regressions.is_empty() && unmeasured.is_empty() { printed } else { keyrack_console::NO })
 }
 
-/// The engines of one run.
 fn engines(run: &Run, to: Option<&str>, markdown: bool) -> Result<u8, String> {
     let Some(engines) = keyrack_report::compare_engines(run, to) else {
         let names = run.header.backends.join(", ");

@@ -61,7 +61,6 @@ fn main() -> ExitCode {
     })
 }
 
-/// What old names use of this program.
 struct OldNames;
 
 impl Program for OldNames {

@@ -32,7 +32,6 @@ struct Shown {
     resident_bytes: Option<u64>,
 }
 
-/// Labels of a phase.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Phase {
     workload: String,

@@ -7,7 +7,6 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// The line after the one that is exactly `head`.
 #[track_caller]
 fn after<'a>(text: &'a str, head: &str) -> &'a str {
     let mut lines = text.lines().skip_while(|line| *line != head);

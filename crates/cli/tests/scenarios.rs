@@ -466,7 +466,6 @@ fn table_counts(out: &Outcome, workload: &str) -> Vec<(String, u64)> {
     .collect()
 }
 
-/// The rows of a workload's summary table.
 fn summary_rows<'a>(out: &'a Outcome, workload: &str) -> Vec<&'a str> {
     let title = format!("{workload}: sweep summary (medians)");
     let lines = out.stdout.lines().skip_while(|line| *line != title);

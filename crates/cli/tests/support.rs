@@ -64,7 +64,6 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Asserts the exit status.
     #[track_caller]
     pub(crate) fn exits(self, status: i32) -> Outcome {
         assert!(self.status == status, "wanted status {status}\n{}", self.told());
@@ -119,7 +118,6 @@ impl Lab {
         Lab { dir: TempDir::with_prefix("keyrack-e2e-").unwrap() }
     }
 
-    /// The path of `name` in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -187,13 +185,11 @@ impl Lab {
         finish(self.command(&self.link(name), &words))
     }
 
-    /// Starts the binary under the name `name` and leaves it running.
     pub(crate) fn start_called(&self, name: &str, line: &str) -> Running {
         let words: Vec<&str> = line.split_whitespace().collect();
         Running::new(self.command(&self.link(name), &words))
     }
 
-    /// A link called `name` to the binary.
     pub(crate) fn link(&self, name: &str) -> PathBuf {
         let link = self.path(name);
         if !link.exists() {
@@ -214,7 +210,6 @@ impl Lab {
         finish(self.command(program, words))
     }
 
-    /// Starts another program and leaves it running.
     pub(crate) fn start_tool<S: AsRef<OsStr>>(&self, program: &Path, words: &[S]) -> Running {
         Running::new(self.command(program, words))
     }
@@ -230,7 +225,6 @@ impl Lab {
         finish(command)
     }
 
-    /// Starts `keyrack` and leaves it running.
     pub(crate) fn start(&self, line: &str) -> Running {
         Running::new(self.command(Path::new(BINARY), &line.split_whitespace().collect::<Vec<_>>()))
     }
@@ -272,7 +266,6 @@ pub(crate) fn parse_json(text: &str) -> Value {
     }
 }
 
-/// A child that is running.
 pub(crate) struct Running {
     child: Child,
     stdout: JoinHandle<String>,
@@ -417,17 +410,14 @@ pub(crate) fn points(run: &Value) -> &Vec<Value> {
     run["points"].as_array().unwrap()
 }
 
-/// All repeats of all points.
 pub(crate) fn repeats(run: &Value) -> Vec<&Value> {
     points(run).iter().flat_map(|point| point["repeats"].as_array().unwrap()).collect()
 }
 
-/// The statistics of one verb in a repeat.
 pub(crate) fn verb<'a>(repeat: &'a Value, name: &str) -> Option<&'a Value> {
     repeat["ops"].as_array().unwrap().iter().find(|op| op["op"] == name)
 }
 
-/// The flags of a point as one text.
 pub(crate) fn flags(point: &Value) -> String {
     let flags = point["flags"].as_array().unwrap();
     flags.iter().map(|flag| flag.as_str().unwrap()).collect::<Vec<_>>().join("; ")
@@ -454,7 +444,6 @@ pub(crate) fn tsv(text: &str) -> Vec<Vec<(String, String)>> {
         .collect()
 }
 
-/// One field of a row of [`tsv`].
 #[track_caller]
 pub(crate) fn field<'a>(row: &'a [(String, String)], column: &str) -> &'a str {
     match row.iter().find(|(name, _)| name == column) {

@@ -31,7 +31,6 @@ pub(super) struct Opt {
     pub(super) is_list: bool,
 }
 
-/// An option with a value.
 pub(super) const fn value(
     name: &'static str,
     letter: char,

@@ -85,7 +85,6 @@ fn ask(node: &Real, words: &[&str]) -> String {
     reply.trim_end().strip_suffix("+OK").unwrap().trim_end().replace("\r\n", "\n")
 }
 
-/// The keys of a slot on a node.
 fn keys_in(node: &Real, slot: &str) -> Vec<String> {
     let reply = ask(node, &["CLUSTER", "GETKEYSINSLOT", slot, "1000"]);
     let lines = reply.as_bytes().lines().map_while(Result::ok);

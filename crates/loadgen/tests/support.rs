@@ -303,7 +303,6 @@ impl Real {
         })
     }
 
-    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

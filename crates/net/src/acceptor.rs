@@ -23,7 +23,6 @@ use crate::socket::Socket;
 /// How long nothing is accepted when the machine has run out of something.
 const RETRY_NS: u64 = 100_000_000;
 
-/// A bound socket that listens.
 #[derive(Debug)]
 pub(crate) enum ListenSocket {
     Tcp(TcpListener),
@@ -40,7 +39,6 @@ pub(crate) struct LoopListener {
     pub(crate) is_ready: bool,
 }
 
-/// The outcome of one accept.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     /// A connection.
@@ -94,7 +92,6 @@ impl Acceptor {
         }
     }
 
-    /// Accepts at one listener.
     pub(crate) fn accept(&mut self, index: usize) -> Accepted {
         let listener = &mut self.listeners[index];
         let cause = match listener.socket.accept() {

@@ -35,11 +35,9 @@ use crate::stats::{CloseReason, Counters};
 use crate::transport::Transport;
 use crate::wheel;
 
-/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// The largest rest that is carried through the shared memory.
 const CARRY_BYTES_MAX: usize = 16 << 10;
-/// Bytes of one read of a large request.
 const LARGE_READ_BYTES_MAX: usize = 1 << 20;
 /// Bytes that every connection is charged: its state in the loop and in the protocol, and its first
 /// bytes of buffers. So a small request is served even when no more memory is left.

@@ -13,10 +13,8 @@ use mio::net::UdpSocket;
 use crate::service::Worker;
 use crate::stats::Counters;
 
-/// Datagrams of one socket in one iteration.
 const DATAGRAMS_PER_ITERATION_MAX: usize = 64;
 
-/// A bound socket.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) socket: UdpSocket,
@@ -52,7 +50,6 @@ impl Replies {
         self.bytes.clear();
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.replies.capacity() * size_of::<Reply>()
     }

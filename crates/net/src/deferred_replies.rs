@@ -43,7 +43,6 @@ impl DeferredReplies {
         self.groups.is_empty()
     }
 
-    /// An empty group.
     pub(crate) fn group(&mut self) -> ReplyGroup {
         self.spare.pop().unwrap_or_default()
     }

@@ -46,9 +46,7 @@ use crate::stats::CloseReason;
 use crate::transport::{self, Sent, Transport};
 use crate::wheel::{Reminder, Wheel};
 
-/// Events of one wait.
 const EVENTS_MAX: usize = 1024;
-/// Connections accepted in one iteration at one listener.
 const ACCEPTS_PER_ITERATION_MAX: usize = 64;
 /// The divisor of the memory of all connections that gives the share of the pools of all loops.
 const POOLS_SHARE: usize = 8;

@@ -21,7 +21,6 @@ const REQUEST_BYTES_MAX: usize = 16 << 10;
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 /// Headers of a request, at most.
 const HEADERS_MAX: usize = 100;
-/// The maximum of connections.
 const CONNECTIONS_MAX: usize = 64;
 
 /// A GET.

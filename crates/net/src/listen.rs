@@ -54,7 +54,6 @@ pub(crate) struct Bound {
     pub(crate) files: Vec<SocketFile>,
 }
 
-/// Binds all listeners of the options for all loops.
 pub(crate) fn bind_all(options: &Options) -> Result<Bound> {
     let mut bound = Bound {
         shares: (0..options.threads).map(|_| Share::default()).collect(),

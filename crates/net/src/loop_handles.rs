@@ -178,7 +178,6 @@ impl LoopHandle {
         None
     }
 
-    /// Has the loop end one of its connections.
     pub(crate) fn end_connection(&self, key: Key) {
         let mut mailbox = self.mailbox();
         if !mailbox.is_closed {

@@ -25,7 +25,6 @@ use std::io::IoSlice;
 /// connection that never reads.
 pub const OUTPUT_SLICE_BYTES: usize = 256 << 10;
 
-/// Bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 /// A buffer with more than this becomes a piece as it is.
 const COPIED_BYTES_MAX: usize = 1 << 20;

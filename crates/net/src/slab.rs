@@ -54,7 +54,6 @@ impl<T> Slab<T> {
         Some(Key { index, generation: 0 })
     }
 
-    /// The key of the value at an index.
     pub(crate) fn key_at(&self, index: usize) -> Option<Key> {
         let entry = self.entries.get(index)?;
         entry.value.as_ref()?;
@@ -80,7 +79,6 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The keys of all values.
     pub(crate) fn keys(&self) -> Vec<Key> {
         (0..self.entries.len()).filter_map(|index| self.key_at(index)).collect()
     }

@@ -16,7 +16,6 @@ use rustix::net::sockopt;
 #[cfg(target_os = "linux")]
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 
-/// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),

@@ -88,7 +88,6 @@ macro_rules! counters {
             pub loops_panicked: u64,
         }
 
-        /// The counters of one loop.
         #[repr(align(128))]
         #[derive(Debug, Default)]
         pub(crate) struct Counters {

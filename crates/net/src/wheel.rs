@@ -57,7 +57,6 @@ impl Wheel {
         self.next = self.next.min(tick);
     }
 
-    /// Moves everything that is due to `due`.
     pub(crate) fn advance(&mut self, now_ns: u64, due: &mut Vec<Reminder>) {
         let now = now_ns >> TICK_NS_LOG2;
         if now < self.next {

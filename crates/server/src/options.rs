@@ -147,7 +147,6 @@ impl Default for Options {
     }
 }
 
-/// The default listeners.
 const LISTEN_DEFAULT: [&str; 3] =
     ["memcached://127.0.0.1:11211", "resp://127.0.0.1:6379", "masstree://127.0.0.1:2117"];
 

@@ -37,7 +37,6 @@ struct Wanted {
 }
 
 impl Syncer {
-    /// A syncer for `loops` loops.
     pub(crate) fn new(loops: usize) -> Self {
         let wanted = Wanted { loops: vec![None; loops], ..Wanted::default() };
         Syncer { wanted: Mutex::new(wanted), changed: Condvar::new() }

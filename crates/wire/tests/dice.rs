@@ -6,7 +6,6 @@
 use keyrack_testkit::fuzz::Budget;
 use keyrack_testkit::random::{Announced, Draw, seeds_or};
 
-/// The seeds to test with.
 pub(crate) fn seeds() -> Vec<u64> {
     seeds_or([1, 20_261])
 }
@@ -32,12 +31,10 @@ impl Dice {
         self.draw.next()
     }
 
-    /// A number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.draw.below(end)
     }
 
-    /// True once in `times`.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

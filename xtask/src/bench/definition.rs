@@ -144,7 +144,6 @@ fn check(claim: &Claim) -> Result<(), String> {
     }
 }
 
-/// The words of a command line.
 pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted, mut has_begun) =
         (Vec::new(), String::new(), false, false);

@@ -190,7 +190,6 @@ fn is_name(token: &str) -> bool {
         && !matches!(token, "as" | "use" | "pub" | "in" | "fn" | "mod" | "impl" | "for" | "let")
 }
 
-/// The circles of one crate.
 fn circles_of(sources: &mut BTreeMap<Module, Source>) -> Vec<Breach> {
     let tests: Vec<Module> = sources
         .iter()

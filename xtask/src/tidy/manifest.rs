@@ -28,7 +28,6 @@ pub(super) struct Dependency {
     pub(super) inherited: bool,
 }
 
-/// What a manifest says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) name: Option<String>,

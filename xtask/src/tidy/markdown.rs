@@ -60,7 +60,6 @@ pub(super) fn titles(tree: &Tree) -> Vec<Breach> {
     breaches
 }
 
-/// The level and the text of a heading line.
 pub(super) fn heading(line: &str) -> Option<(usize, &str)> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();

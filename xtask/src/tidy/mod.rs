@@ -74,7 +74,6 @@ impl Tree {
         self.files.iter().filter(|file| file.path.ends_with(".rs"))
     }
 
-    /// The text of the file at a path.
     fn text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
@@ -175,7 +174,6 @@ mod testing {
 
     use super::{Breach, Tree};
 
-    /// A tree of these files.
     pub(super) fn tree(files: &[(&str, &str)]) -> Tree {
         let mut tree = Tree::default();
         for (path, text) in files {

@@ -10,7 +10,6 @@ pub(in crate::db) const STATUSES: &str = "\
 Exit status: 0 done; 1 failed (the machine, a store in use, a key that is not there, an \
 acknowledged write that is lost); 2 usage; 3 damage; 130 interrupted.";
 
-/// A command on the store in `DIR`.
 pub(in crate::db) fn on_store(name: &'static str, about: &'static str) -> Command {
     Command::new(name)
         .about(about)
@@ -68,7 +67,6 @@ pub(in crate::db) fn bytes(matches: &ArgMatches, name: &str) -> Result<Option<Ve
     }
 }
 
-/// An argument that is a path.
 pub(in crate::db) fn path(matches: &ArgMatches, name: &str) -> PathBuf {
     matches.get_one::<String>(name).map(PathBuf::from).unwrap_or_default()
 }

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Bytes of a batch.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// The largest that there is: an entry has to fit into a segment, also when no log is kept.

@@ -20,7 +20,6 @@ pub(super) fn command() -> Command {
 /// Levels that a store may have.
 const LEVELS: usize = 7;
 
-/// One level with tables.
 struct Level {
     level: usize,
     tables: u64,
@@ -35,7 +34,6 @@ impl Level {
     }
 }
 
-/// One key space.
 struct Space {
     name: String,
     order: String,

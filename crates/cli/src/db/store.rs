@@ -25,7 +25,6 @@ fn named_space(matches: &ArgMatches) -> Option<&str> {
     matches.get_one::<String>("space").map(String::as_str)
 }
 
-/// An open store.
 pub(super) enum Store {
     Plain(Db),
     Spaces(Spaces),
@@ -146,7 +145,6 @@ impl Store {
         }
     }
 
-    /// Compacts everything.
     pub(super) fn compact(&self) -> Result<(), Failure> {
         match self {
             Store::Plain(db) => db.compact_range(None, None)?,

@@ -58,7 +58,6 @@ pub(super) fn word(kind: FindingKind) -> &'static str {
     }
 }
 
-/// A line for each finding.
 pub(super) fn findings_text(findings: &[Finding]) -> String {
     findings.iter().map(|finding| format!("{}: {finding}\n", word(finding.kind))).collect()
 }

@@ -93,7 +93,6 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
-/// A command on a log.
 fn on_log(name: &'static str, about: &'static str) -> Command {
     Command::new(name)
         .about(about)
@@ -209,7 +208,6 @@ fn octal(given: &str) -> Result<u32, Failure> {
     }
 }
 
-/// A whole number.
 fn number(matches: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
     let Some(given) = text(matches, name) else { return Ok(None) };
     let wrong = |_| Failure::Usage(format!("--{name}: '{given}' is not a whole number"));

@@ -28,7 +28,6 @@ use std::time::Duration;
 
 /// Everybody has heard of the start by then.
 const START_IN: Duration = Duration::from_millis(500);
-/// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 4096;
 
 /// Those who send.
@@ -240,5 +239,4 @@ pub(super) fn serve(options: &Options) -> std::result::Result<u8, String> {
     Ok(keyrack_console::DONE)
 }
 
-/// The port of agents.
 pub(super) const AGENT_PORT: u16 = PORT;

@@ -46,7 +46,6 @@ pub(crate) fn command() -> Command {
         )
 }
 
-/// Runs the subcommand.
 pub(crate) fn run(matches: &ArgMatches) -> u8 {
     run_as(matches, &KEYRACK)
 }

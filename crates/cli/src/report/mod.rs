@@ -21,7 +21,6 @@ use keyrack_workload::Rng;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Runs in one report.
 const RUNS_MAX: usize = 64;
 
 /// The subcommand.
@@ -83,7 +82,6 @@ pub(crate) fn command() -> Command {
         .subcommand(compare::command())
 }
 
-/// Runs the command.
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, String> {
     match matches.subcommand() {
         Some(("plot", matches)) => plot(matches),

@@ -9,7 +9,6 @@ use keyrack_vfs::Fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Opens the engine that the options name.
 pub(super) fn open(options: &Options, fs: &Arc<dyn Fs>) -> Result<Box<dyn Rows>, Error> {
     let dir = options.data_dir.as_deref();
     match (options.engine.as_str(), dir) {

@@ -30,7 +30,6 @@ const OTHERS: u32 = 0o077;
 /// The number of the user who may do everything.
 const ROOT: u32 = 0;
 
-/// Bytes of a password file.
 const PASSWORD_BYTES_MAX: usize = 4096;
 
 /// The subcommand: its flags are the table of settings.

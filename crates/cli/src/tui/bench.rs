@@ -7,7 +7,6 @@ use keyrack_measure::Histogram;
 
 const MIB: f64 = 1_048_576.0;
 
-/// The screen and what it knows.
 #[derive(Debug)]
 pub(crate) struct BenchScreen {
     screen: Screen,

@@ -9,7 +9,6 @@ use keyrack_measure::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The screen and what it knows.
 #[derive(Debug)]
 pub(crate) struct LoadScreen {
     screen: Screen,

@@ -24,7 +24,6 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Asks the binary.
     pub(super) fn ask() -> Known {
         let lab = Lab::new();
         let mut commands = BTreeMap::new();
@@ -84,7 +83,6 @@ impl Known {
         })
     }
 
-    /// What is wrong with a call of a program of ours.
     pub(super) fn check_call(&self, program: &str, arguments: &[&str]) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut called = program.to_owned();
@@ -173,7 +171,6 @@ impl Known {
     }
 }
 
-/// The options that a text of help names.
 fn options_of(help: &str) -> BTreeSet<String> {
     help.split_whitespace().filter_map(pages::option).map(str::to_owned).collect()
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// A page of Markdown.
 pub(super) struct Page {
     /// Its path from the root of the repository.
     pub(super) name: String,
@@ -131,7 +130,6 @@ impl Page {
     }
 }
 
-/// A text without the targets of its links.
 fn without_targets(text: &str) -> String {
     let mut parts = text.split("](");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -79,7 +79,6 @@ impl Client {
         let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
     }
 
-    /// So many bytes of what comes.
     pub(crate) fn take_bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes).unwrap();

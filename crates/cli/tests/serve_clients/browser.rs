@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// A browser with one page.
 pub(crate) struct Browser {
     // Dropped in this order: the driver ends the browser before it is ended itself.
     session: Session,

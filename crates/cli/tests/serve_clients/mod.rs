@@ -55,7 +55,6 @@ fn skip(test: &str, name: &str) {
     println!("SKIPPED {test}: there is no {name} on this machine");
 }
 
-/// Host and port of a listener.
 #[track_caller]
 fn host_and_port(served: &Served, scheme: &str) -> (String, String) {
     let address = served.address(scheme);

@@ -23,7 +23,6 @@ impl Terminal {
         Some(Terminal { lab, served, cli, host, port })
     }
 
-    /// What it prints for these words.
     #[track_caller]
     fn says(&self, words: &[&str]) -> String {
         let all = [&["-h", &self.host, "-p", &self.port], words].concat();

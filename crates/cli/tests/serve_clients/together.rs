@@ -4,7 +4,6 @@ use super::{ALL, done, host_and_port, program};
 use crate::serve::Served;
 use crate::support::Lab;
 
-/// A handshake of Masstree.
 const HANDSHAKE: &[u8] = b"\x93\x00\x0e\x82\xa4core\xff\xa9maxkeylen\xcc\xff";
 
 #[test]

@@ -7,7 +7,6 @@ use keyrack_store::Store;
 /// Levels that the original has.
 const LEVELS: usize = 7;
 
-/// Files of each level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Levels([u64; LEVELS]);
 

@@ -152,7 +152,6 @@ impl<'r> NetClient<'r> {
         self.window.send(&Command::Put { key, changes }, Wanted::Stored, &[], &[])
     }
 
-    /// Has a checkpoint begin.
     pub(super) fn ask_for_checkpoint(&mut self) -> Result<(), Halt> {
         self.window.send(&Command::Checkpoint, Wanted::Checkpoint, &[], &[])
     }

@@ -13,7 +13,6 @@ use keyrack_workload::kvtest::{self, Job};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// When checkpoints are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checkpoints {
     /// When there is enough log, and when a client asks.

@@ -183,7 +183,6 @@ impl<'o> Runs<'o> {
         Ok(all)
     }
 
-    /// Threads of each run.
     pub(super) fn threads(&self) -> u32 {
         self.threads
     }

@@ -363,7 +363,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The next message that is no beat.
     fn next(&mut self, patience: Duration) -> Result<Message, End> {
         let clock = Clock::vdso();
         let start = clock.ticks();

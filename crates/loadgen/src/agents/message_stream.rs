@@ -18,9 +18,7 @@ use super::message::Message;
 pub(super) const STRANGER_BYTES_MAX: usize = 4 << 10;
 /// Bytes of a message from then on: a hundred histograms of each second of a long run.
 pub(super) const FRIEND_BYTES_MAX: usize = 64 << 20;
-/// Bytes of the length.
 const HEAD_BYTES: usize = 4;
-/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
 /// A connection that carries messages.

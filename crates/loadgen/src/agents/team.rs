@@ -24,7 +24,6 @@ use super::token::{self, Side};
 /// How long a turn of waiting lasts.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// One agent.
 #[derive(Debug)]
 struct Agent {
     name: String,

@@ -37,7 +37,6 @@ fn loopback() -> Endpoint {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// Latencies that belong to an agent and a run.
 fn samples(agent: u32, run: u32) -> Vec<u64> {
     let mut rng = Rng::from_seed(SEED + u64::from(agent * 100 + run));
     (0..5000).map(|_| (rng.exponential() * 1e6) as u64).collect()

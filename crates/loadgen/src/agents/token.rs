@@ -19,7 +19,6 @@ use sha2::{Digest, Sha256};
 /// Bytes of a block of the hash, and of its result.
 const BLOCK_BYTES: usize = 64;
 const HASH_BYTES: usize = 32;
-/// Bytes of a nonce.
 const NONCE_BYTES: usize = 16;
 
 /// Who proves.

@@ -54,7 +54,6 @@ impl Stage {
     }
 }
 
-/// What is shown.
 #[derive(Debug, Default)]
 struct Shown {
     stage: Stage,

@@ -82,7 +82,6 @@ fn second_of(second: &Second) -> Value {
     })
 }
 
-/// The classes that have replies.
 fn classes_of(account: &Account, settings: &Settings) -> serde_json::Map<String, Value> {
     let used = Class::ALL.into_iter().filter(|class| !account.tally(*class).response.is_empty());
     let classes = used.map(|class| {

@@ -181,7 +181,6 @@ impl Plan {
         options
     }
 
-    /// Connections of threads below this one.
     pub(crate) fn connections_before(&self, thread: usize) -> usize {
         (0..thread).map(|thread| self.servers_of(thread).len() * self.settings.connections).sum()
     }

@@ -46,7 +46,6 @@ const LOOK_NS: u64 = 150_000;
 const WATCH_NS: u64 = 1_000_000_000;
 /// The longest sleep, so that an order to stop is seen.
 const SLEEP_NS_MAX: u64 = 20_000_000;
-/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// A connection is not read while so much waits to be sent.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -89,7 +88,6 @@ struct Connection {
     is_leaving: bool,
 }
 
-/// The server.
 #[derive(Debug)]
 pub(super) struct DelayedServer {
     listeners: Vec<Listener>,

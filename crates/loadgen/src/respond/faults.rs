@@ -23,7 +23,6 @@ use super::error::Error;
 use super::timed_reply::{AfterSend, TimedReply};
 use crate::durations::parse_ns;
 
-/// Most bytes of garbage.
 const GARBAGE_BYTES_MAX: u64 = 64;
 
 /// What can go wrong, by the names of the text form.

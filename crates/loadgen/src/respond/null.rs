@@ -13,7 +13,6 @@ use super::error::Error;
 use super::settings::Settings;
 use crate::arrival::{Purpose, Stream};
 
-/// Starts the loops.
 pub(super) fn start(settings: &Settings, counts: &Arc<LiveCounts>) -> Result<Handle, Error> {
     let service = Null {
         value_bytes: settings.value_bytes,

@@ -12,7 +12,6 @@
 
 use keyrack_workload::{Distribution, Rng};
 
-/// The queue.
 #[derive(Debug)]
 pub(super) struct QueueModel {
     service_us: Distribution,

@@ -22,12 +22,10 @@ const LOOK_NS: u64 = 50_000;
 const SLEEP_NS: u64 = 20_000_000;
 /// Of busy turns, one in so many looks at the listeners and hears what sockets say.
 const LISTENER_ITERATIONS: u32 = 256;
-/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// A connection is not read while so much waits to be sent.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Listens at a path.
 pub(super) fn bind(path: &Path) -> Result<Listener, Error> {
     let action = format!("listen on shm:{}", path.display());
     Listener::bind(path).map_err(|cause| Error::Machine { action, cause })
@@ -45,7 +43,6 @@ struct Connection {
     is_leaving: bool,
 }
 
-/// The loop.
 pub(super) struct Loop {
     listeners: Vec<Listener>,
     connections: Vec<Connection>,

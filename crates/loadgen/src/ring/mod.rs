@@ -42,7 +42,6 @@ pub(crate) use end::{End, Wants};
 const RING_BYTES: u64 = 256 << 10;
 /// Bytes in front of the rings.
 const HEAD_BYTES: u64 = 4096;
-/// Bytes of a file.
 const FILE_BYTES: u64 = HEAD_BYTES + 2 * RING_BYTES;
 /// What a file begins with: `KRRING01`.
 const MAGIC: u64 = u64::from_be_bytes(*b"KRRING01");
@@ -50,7 +49,6 @@ const MAGIC: u64 = u64::from_be_bytes(*b"KRRING01");
 const GREETING: &str = "keyrack-ring 1 ";
 /// What it begins with when there is no file.
 const REFUSAL: &str = "keyrack-ring refused: ";
-/// Bytes of that line at most.
 const LINE_BYTES_MAX: usize = 1024;
 
 const _: () = assert!(RING_BYTES.is_power_of_two());

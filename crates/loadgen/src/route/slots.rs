@@ -10,7 +10,6 @@
 
 use keyrack_wire::resp::{Limits, ReplyParser, Token};
 
-/// Slots of a cluster.
 pub(crate) const SLOTS: usize = 16_384;
 /// No node: as far as we know nobody has the slot.
 const NOBODY: u16 = u16::MAX;
@@ -32,7 +31,6 @@ const CRC: [u16; 256] = {
     table
 };
 
-/// The slot of a key.
 #[inline]
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     let crc = tag(key)
@@ -41,7 +39,6 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     crc % SLOTS as u16
 }
 
-/// What of a key is hashed.
 fn tag(key: &[u8]) -> &[u8] {
     let Some(open) = memchr::memchr(b'{', key) else { return key };
     match memchr::memchr(b'}', &key[open + 1..]) {
@@ -62,7 +59,6 @@ impl Slots {
         Slots { nodes: vec![NOBODY; SLOTS] }
     }
 
-    /// Gives the slots `first` to `last` to a node.
     pub(crate) fn assign(&mut self, first: u16, last: u16, node: usize) {
         let node = u16::try_from(node).unwrap_or(NOBODY);
         if let Some(range) = self.nodes.get_mut(usize::from(first)..=usize::from(last)) {

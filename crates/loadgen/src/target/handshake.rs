@@ -9,7 +9,6 @@ use keyrack_wire::resp::command;
 
 use super::Protocol;
 
-/// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// A name and a password.

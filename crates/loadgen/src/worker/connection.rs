@@ -37,7 +37,6 @@ pub(super) enum ConnectionError {
     Malformed(Malformed),
 }
 
-/// A connection to one server.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: Option<Transport>,

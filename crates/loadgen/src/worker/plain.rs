@@ -16,7 +16,6 @@ use super::{Phase, Worker};
 use crate::plan::{Filling, Plan};
 use crate::target::{Class, Protocol};
 
-/// Is a phase of this kind?
 pub(super) fn is_plain(plan: &Plan, phase: &Phase) -> bool {
     let settings = &plan.settings;
     let is_closed = !phase.is_load && phase.rate == 0.0 && settings.trace.is_none();

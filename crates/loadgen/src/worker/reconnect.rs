@@ -167,7 +167,6 @@ impl Worker<'_> {
         }
     }
 
-    /// A connection to a node.
     pub(super) fn open(&self, node: usize) -> Result<Transport> {
         let node = &self.nodes[node];
         let server = node.server.name.clone();

@@ -19,7 +19,6 @@ pub(super) fn window(thread: usize, connection: usize, open: &mut MissWindow) ->
 }
 
 impl Worker<'_> {
-    /// Takes all whole replies of a connection.
     pub(super) fn read_replies(&mut self, at: usize, now: u64) -> Result<(), ConnectionError> {
         if self.is_plain {
             return self.read_plain_replies(at, now);

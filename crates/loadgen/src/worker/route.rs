@@ -179,7 +179,6 @@ impl Worker<'_> {
         self.router.as_ref().map_or(at, |router| at % router.clients)
     }
 
-    /// The place of the node of a request.
     pub(super) fn node_of(&mut self, request: &InFlight) -> usize {
         let Some(router) = &mut self.router else { return 0 };
         if matches!(router.map, Map::Tiers) {

@@ -127,7 +127,6 @@ impl<'p> Worker<'p> {
         Ok(())
     }
 
-    /// How many connections there are.
     pub(crate) fn connections(&self) -> usize {
         self.connections.len()
     }

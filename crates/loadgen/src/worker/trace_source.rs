@@ -44,7 +44,6 @@ impl KeyTable {
         }
     }
 
-    /// The key of a number.
     #[inline]
     pub(super) fn key(&self, number: u64) -> &[u8] {
         &self.keys[number as usize]
@@ -71,7 +70,6 @@ enum Source {
     Paced(Box<Paced>),
 }
 
-/// The trace of one thread.
 #[derive(Debug)]
 pub(super) struct TraceSource {
     source: Source,
@@ -157,7 +155,6 @@ impl TraceSource {
         }
     }
 
-    /// Remembers the token of a key.
     pub(super) fn learn(&mut self, key: &[u8], token: u64) {
         if self.tokens.len() >= TOKENS_MAX {
             self.tokens.clear();
@@ -179,7 +176,6 @@ fn hash(key: &[u8]) -> u64 {
     })
 }
 
-/// A request of a row.
 fn request_of(row: &Row<'_>, filling: Filling, trace_keys: &mut KeyTable) -> InFlight {
     let kind = match row.op {
         _ if filling == Filling::GetSet => Kind::Get,

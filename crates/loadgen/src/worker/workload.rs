@@ -47,7 +47,6 @@ impl Iterator for StridedIndexes {
     }
 }
 
-/// The window of `--misswindow`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MissWindow {
     pub(super) gets_so_far: u64,
@@ -198,7 +197,6 @@ impl ConnectionWorkload {
         count
     }
 
-    /// Draws a request that was intended at `intended`.
     #[inline]
     pub(super) fn draw(&mut self, plan: &Plan, intended: u64) -> InFlight {
         let settings = &plan.settings;
@@ -238,7 +236,6 @@ impl ConnectionWorkload {
         self.keys.next_index()
     }
 
-    /// A store of the loading.
     pub(super) fn next_load(&mut self, plan: &Plan) -> Option<InFlight> {
         let key = self.load.next()?;
         let size = plan.sizes.sample(&mut self.sizes);

@@ -33,7 +33,6 @@ pub(crate) type Loops = Arc<Mutex<Option<Handle>>>;
 /// The time over which the page's percentiles are taken, at least.
 const RECENT_NS: u64 = 900_000_000;
 
-/// Starts the admin page at `address`.
 pub(crate) fn start(address: &str, state: Arc<State>, loops: Loops) -> Result<Handle> {
     let clock = Clock::vdso();
     let recent = Mutex::new(Recent::new(clock.ticks()));

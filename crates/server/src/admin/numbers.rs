@@ -12,7 +12,6 @@ pub(super) enum Kind {
     Gauge,
 }
 
-/// One number.
 #[derive(Clone, Debug)]
 pub(super) struct Number {
     pub(super) group: &'static str,
@@ -48,7 +47,6 @@ impl Percentiles {
     }
 }
 
-/// All numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     pub(super) engine: String,

@@ -9,7 +9,6 @@ use keyrack_wire::masstree::{Limits, ReplyWriter, Request, RequestParser};
 /// Bytes of answers after which a connection yields.
 const ITERATION_OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-/// One connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     parser: RequestParser,

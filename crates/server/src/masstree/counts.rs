@@ -30,7 +30,6 @@ impl Counts {
         "errors",
     ];
 
-    /// Their values.
     pub(crate) fn values(&self) -> [u64; 9] {
         [
             self.requests.get(),

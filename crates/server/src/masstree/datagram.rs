@@ -13,7 +13,6 @@ use keyrack_wire::msgpack::Int;
 /// Bytes of an answer, whatever the request: what passes every network in one piece.
 pub(crate) const REPLY_BYTES_MAX: usize = 1400;
 
-/// Rows of a scan by datagram.
 const SCAN_ROWS_MAX: u64 = 64;
 
 /// Carries out the request in `bytes`, and appends its answer to `reply`; nothing to what is no

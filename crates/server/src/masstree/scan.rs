@@ -16,7 +16,6 @@ use std::ops::ControlFlow;
 /// Rows of a slice: some milliseconds.
 const SLICE_ROWS_MAX: u64 = 4096;
 
-/// Bytes of a slice.
 const SLICE_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of an answer, but for its last row.
@@ -70,7 +69,6 @@ impl Scan {
         self.seq
     }
 
-    /// Bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.found.capacity() + self.next.capacity() + self.columns.capacity() * size_of::<u32>()
     }

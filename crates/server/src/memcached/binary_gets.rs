@@ -19,7 +19,6 @@ use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_rowstore::Row;
 use keyrack_wire::memcached::binary::{Command, Request, write_value};
 
-/// A get that waits.
 #[derive(Clone, Copy)]
 struct Waiting<'i> {
     request: Request<'i>,

@@ -18,7 +18,6 @@ pub(super) enum Dialect {
     Binary,
 }
 
-/// One connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(super) dialect: Dialect,

@@ -18,7 +18,6 @@ macro_rules! counts {
             /// How many there are.
             pub(crate) const LEN: usize = Self::NAMES.len();
 
-            /// Their values.
             pub(crate) fn values(&self) -> [u64; Self::LEN] {
                 [$(self.$field.get()),*]
             }
@@ -41,7 +40,6 @@ impl Counts {
         if hit { self.get_hits.add(1) } else { self.get_misses.add(1) }
     }
 
-    /// Counts one touch.
     pub(crate) fn touched(&self, hit: bool) {
         self.cmd_touch.add(1);
         if hit { self.touch_hits.add(1) } else { self.touch_misses.add(1) }

@@ -11,7 +11,6 @@ use keyrack_store::Error;
 use std::io::Write;
 use std::ops::ControlFlow;
 
-/// Rows of one slice.
 const SLICE_ROWS_MAX: usize = 4096;
 
 /// Bytes of a cachedump, as in memcached's classes of items.

@@ -493,7 +493,6 @@ fn with_cas(answer: Answer, written: Result<u64, Error>, own: u64) -> Answer {
     }
 }
 
-/// The answer to an error of the store.
 pub(crate) fn failure(error: Error) -> Answer {
     match error {
         Error::OutOfMemory { .. } => Answer::NoMemory,

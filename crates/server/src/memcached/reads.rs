@@ -52,7 +52,6 @@ impl Reads {
         LastAccess { was_read: word & READ != 0, idle_s: (now_ms / 1000).saturating_sub(access_s) }
     }
 
-    /// Notes that `key` is read.
     pub(crate) fn read(&self, key: &[u8], now_ms: u64) {
         self.note(key, READ, now_ms);
     }
@@ -78,7 +77,6 @@ impl Reads {
     }
 }
 
-/// The last access to an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastAccess {
     /// Whether it was read since it was written.

@@ -38,7 +38,6 @@ pub(crate) struct Shared {
 
 /// Numbers that others have.
 pub(crate) trait Facts: Send + Sync + std::fmt::Debug {
-    /// Lends each to `visit`.
     fn visit(&self, visit: &mut dyn FnMut(&str, u64));
 }
 

@@ -122,7 +122,6 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Bytes that a value may have.
     pub(crate) fn value_bytes_max(&self) -> u64 {
         self.ctx.shared.settings.bulk_bytes_max.load(Relaxed)
     }
@@ -144,7 +143,6 @@ pub(crate) fn string_of<'r>(row: Option<&Row<'r>>) -> Result<Option<&'r [u8]>, F
     }
 }
 
-/// The type of a row as TYPE replies it.
 pub(crate) fn type_name(row: &Row<'_>) -> &'static str {
     if row.kind() == Kind::Value { "string" } else { "hash" }
 }

@@ -36,7 +36,6 @@ impl std::fmt::Debug for Context<'_, '_> {
 }
 
 impl<'c, 'g> Context<'c, 'g> {
-    /// The counters of the loop.
     #[inline]
     pub(crate) fn counters(&self) -> &'c Counters {
         self.shared.counters_of(self.local.loop_index)

@@ -24,7 +24,6 @@ pub(crate) struct Hash<'r> {
     row: Row<'r>,
 }
 
-/// The name of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Name<'r> {
     Text(&'r [u8]),
@@ -55,7 +54,6 @@ impl<'r> Hash<'r> {
         self.row.columns()
     }
 
-    /// Field `index` in the order of [`Hash`].
     pub(crate) fn field(&self, index: usize) -> (Name<'r>, &'r [u8]) {
         if self.row.kind() == Kind::Fields {
             let (name, value) = self.row.field(index).unwrap_or_default();
@@ -70,7 +68,6 @@ impl<'r> Hash<'r> {
         (0..hash.len()).map(move |index| hash.field(index))
     }
 
-    /// The value of the field called `name`.
     pub(crate) fn value(&self, name: &[u8]) -> Option<&'r [u8]> {
         if self.row.kind() == Kind::Fields {
             return self.row.field(self.row.find(name).ok()?).map(|(_, value)| value);

@@ -1,6 +1,5 @@
 //! The ends of ranges of keys.
 
-/// The key that follows `key` directly.
 pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);

@@ -39,7 +39,6 @@ impl std::ops::Deref for IntegerText {
     }
 }
 
-/// The integer of which `text` is the decimal text.
 pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

@@ -6,7 +6,6 @@ use keyrack_server::{Options, Server};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// What a value of one of the clients has.
 const VALUE_BYTES: usize = 1_000_000;
 
 /// Rounds of asking in which something has to happen.

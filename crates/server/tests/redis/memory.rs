@@ -13,7 +13,6 @@ fn site(bytes: u64) -> Site {
     Site::new(options, 1)
 }
 
-/// What CLIENT INFO says of a field.
 fn told(the_loop: &mut Loop<'_>, client: &mut Client, field: &str) -> String {
     let info = the_loop.ask(client, &["CLIENT", "INFO"]);
     let found = info.split(' ').find_map(|word| word.strip_prefix(field)?.strip_prefix('='));

@@ -46,7 +46,6 @@ impl Client {
     }
 }
 
-/// The value of a line of INFO.
 fn value<'i>(info: &'i str, name: &str) -> &'i str {
     let found: Vec<&str> =
         info.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':')).collect();

@@ -82,7 +82,6 @@ impl Site {
     }
 }
 
-/// A loop thread.
 pub(crate) struct Loop<'s> {
     pub(crate) site: &'s Site,
     loop_index: usize,

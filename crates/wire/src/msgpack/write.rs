@@ -2,7 +2,6 @@
 
 use super::int::Int;
 
-/// Bytes of the head that [`reserve_array`] leaves room for.
 const ARRAY_HEAD_BYTES: usize = 5;
 
 /// Appends nil.

@@ -180,7 +180,6 @@ fn double(text: &[u8]) -> Option<f64> {
     if plain { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
 }
 
-/// The head of an aggregate.
 fn aggregate(kind: u8, line: &[u8], limits: &Limits) -> Result<Token<'static>, ProtocolError> {
     match (kind, line) {
         (b'*', b"-1") => return Ok(Token::Null),

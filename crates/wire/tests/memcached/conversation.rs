@@ -88,7 +88,6 @@ const REFUSED: [(&str, &str); 33] = [
     ("ms a x\r\n", "CLIENT_ERROR bad command line format\r\n"),
 ];
 
-/// The replies that `bytes` are.
 fn replies(mut bytes: &[u8]) -> Vec<Reply<'_>> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {

@@ -30,7 +30,6 @@ fn direction(random: &mut Random) -> Direction {
     random.pick(&[Direction::Up, Direction::Down])
 }
 
-/// Appends a text command to `out`.
 pub(super) fn text_request(random: &mut Random, out: &mut Vec<u8>) {
     let (key, value) = (key(random), value(random));
     let noreply = random.once_in(3);
@@ -86,7 +85,6 @@ pub(super) fn text_request(random: &mut Random, out: &mut Vec<u8>) {
     request.write(out);
 }
 
-/// Appends a meta command to `out`.
 pub(super) fn meta_request(random: &mut Random, out: &mut Vec<u8>) {
     let mut key = key(random);
     let value = value(random);
@@ -121,7 +119,6 @@ pub(super) fn meta_request(random: &mut Random, out: &mut Vec<u8>) {
     meta::Request::new(verb, &key, &flags, value).unwrap().write(out);
 }
 
-/// Appends a binary request to `out`.
 pub(super) fn binary_request(random: &mut Random, out: &mut Vec<u8>) {
     let (key, value) = (key(random), value(random));
     let (key, value) = (&key[..], &value[..]);
@@ -159,7 +156,6 @@ pub(super) fn binary_request(random: &mut Random, out: &mut Vec<u8>) {
     request.write(out);
 }
 
-/// Appends a text reply to `out`.
 pub(super) fn text_reply(random: &mut Random, out: &mut Vec<u8>) {
     let (key, value) = (key(random), value(random));
     let (key, value) = (&key[..], &value[..]);
@@ -201,7 +197,6 @@ pub(super) fn text_reply(random: &mut Random, out: &mut Vec<u8>) {
     reply.write(out);
 }
 
-/// Appends a binary reply to `out`.
 pub(super) fn binary_reply(random: &mut Random, out: &mut Vec<u8>) {
     let (key, value) = (key(random), value(random));
     let (opcode, opaque) = (random.byte() % 0x25, u32::try_from(random.number() >> 32).unwrap());

@@ -24,12 +24,10 @@ impl Random {
         self.draw.next()
     }
 
-    /// A number below `end`.
     pub(super) fn below(&mut self, end: usize) -> usize {
         self.draw.below(end)
     }
 
-    /// True once in `times`.
     pub(super) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

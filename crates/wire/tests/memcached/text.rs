@@ -7,7 +7,6 @@ use keyrack_wire::memcached::text::{
 };
 use keyrack_wire::memcached::{Limits, Parsed};
 
-/// The command that all of `bytes` are.
 fn command(bytes: &str) -> Request<'_> {
     match parse(bytes.as_bytes(), &LIMITS) {
         Ok(Parsed::Complete(request, all)) if all == bytes.len() => request,

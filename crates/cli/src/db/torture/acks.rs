@@ -36,7 +36,6 @@ impl Acks {
         Ok(acks)
     }
 
-    /// Reads the file.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         match RealFs.read(path) {
             Ok(bytes) => Acks::parse(path, &bytes),

@@ -7,7 +7,6 @@
 //! One version in eight is a removal, but for the first. Values are short; one in 16 has up to
 //! 4 KiB, one in 256 up to 32 KiB.
 
-/// How many keys there are.
 pub(super) const KEYS: u32 = 256;
 
 /// Splitmix: the next of a stream of 64-bit numbers.
@@ -18,7 +17,6 @@ pub(super) fn draw(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The name of a key.
 pub(super) fn name(key: u32) -> String {
     format!("torture/{key:05}")
 }

@@ -54,7 +54,6 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// The next step of client `client`.
     pub(super) fn draw(draw: &mut Draw, client: usize, protocol: Protocol) -> Step {
         let is_group = protocol == Protocol::Redis && draw.one_in(4);
         let count = if is_group { 2 + draw.below(4) } else { 1 };

@@ -43,7 +43,6 @@ pub(super) struct Counts {
     pub(super) unread: AtomicU64,
 }
 
-/// Adds to a count.
 pub(super) fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Relaxed);
 }

@@ -86,7 +86,6 @@ impl Size {
     }
 }
 
-/// How a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Kill,

@@ -77,7 +77,6 @@ impl Server {
         }
     }
 
-    /// Finds where it listens.
     fn listens(&mut self) -> Result<(), String> {
         for protocol in PROTOCOLS {
             let start = format!("listening on {}://", protocol.scheme());

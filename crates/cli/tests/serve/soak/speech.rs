@@ -74,7 +74,6 @@ impl Protocol {
         }
     }
 
-    /// Appends the request of an op.
     pub(super) fn request(self, key: &str, op: &Op, out: &mut Vec<u8>) {
         match (self, op) {
             (Protocol::Memcached, Op::Get) => out.extend(format!("get {key}\r\n").into_bytes()),

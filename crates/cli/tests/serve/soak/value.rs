@@ -13,12 +13,10 @@ use keyrack_testkit::random::Draw;
 /// Bytes of a filler, at most.
 const FILLER_MAX: u64 = 128 << 10;
 
-/// The name of key `slot` of connection `owner`.
 pub(super) fn key(owner: usize, slot: usize) -> String {
     format!("soak/{owner}/{slot}")
 }
 
-/// The value of `key` in `version`.
 pub(super) fn value(key: &str, version: u64) -> Vec<u8> {
     let mut draw = Draw::new(checksum(key, version, b""));
     let limit = match draw.below(512) {

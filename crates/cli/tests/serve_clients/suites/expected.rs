@@ -17,7 +17,6 @@ use std::path::Path;
 /// What a test of a suite came to: nothing when it passed, else what was said.
 pub(super) type Seen = BTreeMap<String, Option<String>>;
 
-/// What is expected of one unit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) fails: BTreeSet<String>,

@@ -44,7 +44,6 @@ fn copy(lab: &Lab, from: &Path, to: &str) {
     lab.tool(Path::new("cp"), &words).exits(0);
 }
 
-/// Writes a program into the lab.
 fn write_program(lab: &Lab, name: &str, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     lab.write(name, text);

@@ -228,7 +228,6 @@ fn keyspace(call: &mut Call<'_>, text: &mut String) {
     line(text, format_args!("db0:keys={keys},expires={expires},avg_ttl={avg_ttl}"));
 }
 
-/// The number that the rows call `wanted`.
 fn stat(call: &Call<'_>, wanted: &str) -> Option<f64> {
     let mut found = None;
     call.ctx.store.stats(&mut |name, value| {

@@ -11,7 +11,6 @@ use crate::redis::state::{Replies, State};
 /// The version of Redis whose commands are spoken; libraries choose commands by it.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-/// The one user there is.
 const USER: &[u8] = b"default";
 
 pub(crate) fn ping(call: &mut Call<'_>) -> Done {

@@ -4,7 +4,6 @@ use crate::memcached::text::line::Words;
 use crate::memcached::text::refusal::Fault;
 use crate::number::{parse_i64, parse_u64};
 
-/// Bytes of the longest opaque word.
 const OPAQUE_BYTES_MAX: usize = 32;
 
 /// The letters of all commands. A letter that means nothing to a command is ignored by it.

@@ -23,7 +23,6 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// No words.
     pub(crate) const EMPTY: Words<'static> = Words { rest: b"" };
 
     #[inline]
