@@ -10,7 +10,7 @@
 //! behind it make one state.
 
 use super::client::NetClient;
-use super::plain::{digits, own_key, report};
+use super::plain::{digits, own_key, repeat, report};
 use keyrack_workload::kvtest::{Client, Halt, Lcg};
 
 const KEYS: u64 = 1_000_000;
@@ -27,29 +27,17 @@ fn check(client: &mut NetClient<'_>, key: &mut Vec<u8>, n: u64, value: u64) -> R
 
 pub(super) fn cpa(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
     let (count, mut key) = (client.limit().min(KEYS), Vec::new());
-    let begin = client.seconds();
-    for n in 0..count {
+    repeat(client, "puts", count, |client, n| {
         if n == count / 2 && client.id() == 0 {
             client.ask_for_checkpoint()?;
         }
-        put(client, &mut key, n, n + 1)?;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "puts", count, seconds);
-    Ok(())
+        put(client, &mut key, n, n + 1)
+    })
 }
 
 pub(super) fn cpb(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
     let (count, mut key) = (client.limit().min(KEYS), Vec::new());
-    let begin = client.seconds();
-    for n in 0..count {
-        check(client, &mut key, n, n + 1)?;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "gets", count, seconds);
-    Ok(())
+    repeat(client, "gets", count, |client, n| check(client, &mut key, n, n + 1))
 }
 
 pub(super) fn cpc(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
@@ -81,19 +69,12 @@ pub(super) fn cpc(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), H
 
 pub(super) fn cpd(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
     let (count, mut key) = (client.limit().min(KEYS), Vec::new());
-    let begin = client.seconds();
-    for n in 0..count {
-        match n % 3 {
-            0 => check(client, &mut key, n, n + 1)?,
-            1 => check(client, &mut key, n, n + 2)?,
-            _ => {
-                own_key(&mut key, client.id(), n);
-                client.check_absent(&key)?;
-            }
+    repeat(client, "gets", count, |client, n| match n % 3 {
+        0 => check(client, &mut key, n, n + 1),
+        1 => check(client, &mut key, n, n + 2),
+        _ => {
+            own_key(&mut key, client.id(), n);
+            client.check_absent(&key)
         }
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "gets", count, seconds);
-    Ok(())
+    })
 }

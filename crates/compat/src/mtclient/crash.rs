@@ -14,7 +14,7 @@
 //! good end. `acknowledged` says how many puts were answered by then.
 
 use super::client::NetClient;
-use super::plain::{digits, own_key};
+use super::plain::{digits, own_key, reported};
 use keyrack_workload::kvtest::{Client, Halt, Lcg, Row, Value};
 use std::sync::PoisonError;
 
@@ -139,10 +139,7 @@ pub(super) fn over2(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(),
             agree(client, n, is_there.then_some(value))?;
         }
     }
-    let mut row = Row::new();
-    row.set_rate("gets", gets, client.seconds() - begin);
-    row.set("count", Value::Count(gets));
-    client.report(row);
+    reported(client, gets, begin);
     Ok(())
 }
 

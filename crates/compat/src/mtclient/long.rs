@@ -10,7 +10,7 @@
 //! child it is, as long as options and the first seed are those of `long_init`.
 
 use super::client::NetClient;
-use super::plain::{digits, report, report_both};
+use super::plain::{acts_max, digits, repeat, repeat_for, report_both};
 use super::settings::Long;
 use keyrack_workload::kvtest::{Client, Halt, Lcg};
 
@@ -36,42 +36,30 @@ fn value_of(key: &[u8]) -> u64 {
 
 pub(super) fn init(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
     let (long, seed) = (client.settings().long.clone(), client.random_seed());
-    let count = client.limit().min(long.keys);
-    let mut key = Vec::new();
-    let begin = client.seconds();
-    for n in 0..count {
+    let (count, mut key) = (client.limit().min(long.keys), Vec::new());
+    repeat(client, "puts", count, |client, n| {
         compose(&long, seed, n, &mut key);
-        client.put(&key, digits(&mut [0; 20], value_of(&key), 1))?;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "puts", count, seconds);
-    Ok(())
+        client.put(&key, digits(&mut [0; 20], value_of(&key), 1))
+    })
 }
 
 pub(super) fn go(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Halt> {
-    let (long, seed, limit) =
-        (client.settings().long.clone(), client.random_seed(), client.limit());
-    let keys = limit.min(long.keys);
+    let (long, seed) = (client.settings().long.clone(), client.random_seed());
+    let (keys, most) = (client.limit().min(long.keys), acts_max(client));
     random.seed(seed);
-    let mut key = Vec::new();
-    let (mut gets, mut puts) = (0, 0);
-    let begin = client.seconds();
-    while !client.expired(0) && gets + puts <= limit {
+    let (mut key, mut gets) = (Vec::new(), 0);
+    let (acts, seconds) = repeat_for(client, 0, most, |client, _| {
         compose(&long, seed, random.below(keys), &mut key);
         let mut buffer = [0; 20];
         let value = digits(&mut buffer, value_of(&key), 1);
         if random.below(100) < long.get_percent {
-            client.check(&key, value)?;
             gets += 1;
+            client.check(&key, value)
         } else {
-            client.put(&key, value)?;
-            puts += 1;
+            client.put(&key, value)
         }
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report_both(client, (puts, seconds), (gets, seconds));
+    })?;
+    report_both(client, (acts - gets, seconds), (gets, seconds));
     Ok(())
 }
 

@@ -18,8 +18,8 @@
 
 use super::client::NetClient;
 use super::crash::acts_until_lost;
-use super::plain::digits;
-use keyrack_workload::kvtest::{Client, Halt, Lcg, Row, Value, mismatch};
+use super::plain::{digits, reported};
+use keyrack_workload::kvtest::{Client, Halt, Lcg, mismatch};
 use std::ops::Range;
 
 /// Rows that one scan of a check asks for.
@@ -92,13 +92,6 @@ impl Numbers {
     fn end(self) -> Result<Range<u64>, Halt> {
         self.fault.map_or(Ok(self.seen.unwrap_or_default()), Err)
     }
-}
-
-fn reported(client: &mut NetClient<'_>, gets: u64, begin: f64) {
-    let mut row = Row::new();
-    row.set_rate("gets", gets, client.seconds() - begin);
-    row.set("count", Value::Count(gets));
-    client.report(row);
 }
 
 /// Both children of a pair look. There must be as many children as there were, and no other keys
@@ -176,7 +169,6 @@ fn tri1_prefix(client: &NetClient<'_>, stage: u64) -> Vec<u8> {
     format!("tri1-{group}-{stage}-").into_bytes()
 }
 
-/// The key of number `n` behind its prefix.
 fn tri1_key(key: &mut Vec<u8>, prefix: &[u8], n: u64) {
     key.clear();
     key.extend_from_slice(prefix);

@@ -12,7 +12,7 @@
 //! D(x) is the decimal text of x. Counts are the original's, of which `-l` may leave less.
 
 use super::client::NetClient;
-use keyrack_workload::kvtest::{Client, Halt, Lcg, Row};
+use keyrack_workload::kvtest::{Client, Halt, Lcg, Row, Value};
 
 const W1_KEYS: u64 = 4_000_000;
 const W1B_KEYS: u64 = 10_000_000;
@@ -42,6 +42,44 @@ fn check(client: &mut NetClient<'_>, key: u64, key_digits: usize, value: u64) ->
     client.check(digits(&mut k, key, key_digits), digits(&mut v, value, 1))
 }
 
+/// Does act 0, 1, .. of `count` and waits for all answers; reports so many of `name`.
+pub(super) fn repeat(
+    client: &mut NetClient<'_>,
+    name: &str,
+    count: u64,
+    mut act: impl FnMut(&mut NetClient<'_>, u64) -> Result<(), Halt>,
+) -> Result<(), Halt> {
+    let begin = client.seconds();
+    (0..count).try_for_each(|n| act(client, n))?;
+    client.wait_all()?;
+    let seconds = client.seconds() - begin;
+    report(client, name, count, seconds);
+    Ok(())
+}
+
+/// Does act 0, 1, .. until there were `count` or the time of `stage` is over, and waits for all
+/// answers. Returns how many acts there were, and the seconds.
+pub(super) fn repeat_for(
+    client: &mut NetClient<'_>,
+    stage: u32,
+    count: u64,
+    mut act: impl FnMut(&mut NetClient<'_>, u64) -> Result<(), Halt>,
+) -> Result<(u64, f64), Halt> {
+    let begin = client.seconds();
+    let mut acts = 0;
+    while acts < count && !client.expired(stage) {
+        act(client, acts)?;
+        acts += 1;
+    }
+    client.wait_all()?;
+    Ok((acts, client.seconds() - begin))
+}
+
+/// The most acts of a test that ends behind its limit.
+pub(super) fn acts_max(client: &NetClient<'_>) -> u64 {
+    client.limit().saturating_add(1)
+}
+
 /// Reports one kind of operation.
 pub(super) fn report(client: &mut NetClient<'_>, name: &str, count: u64, seconds: f64) {
     let mut row = Row::new();
@@ -59,78 +97,64 @@ pub(super) fn report_both(client: &mut NetClient<'_>, puts: (u64, f64), gets: (u
     client.report(row);
 }
 
+/// Reports gets since `begin`, of which each counted.
+pub(super) fn reported(client: &mut NetClient<'_>, gets: u64, begin: f64) {
+    let mut row = Row::new();
+    row.set_rate("gets", gets, client.seconds() - begin);
+    row.set("count", Value::Count(gets));
+    client.report(row);
+}
+
 pub(super) fn rw16(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Halt> {
     random.seed(client.random_seed());
-    let limit = client.limit();
-    let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) && puts <= limit {
+    let most = acts_max(client);
+    let puts = repeat_for(client, 0, most, |client, _| {
         let x = u64::from(random.draw());
-        put(client, x, 16, x + 1)?;
-        puts += 1;
-    }
-    client.wait_all()?;
-    let put_s = client.seconds() - begin;
+        put(client, x, 16, x + 1)
+    })?;
     client.notice("now getting");
-    random.seed(client.random_seed());
-    let mut numbers: Vec<u32> = (0..puts).map(|_| random.draw()).collect();
-    random.shuffle(&mut numbers);
-    let begin = client.seconds();
-    let mut gets = 0;
-    for x in numbers.into_iter().map(u64::from) {
-        if client.expired(1) {
-            break;
-        }
-        check(client, x, 16, x + 1)?;
-        gets += 1;
-    }
-    client.wait_all()?;
-    let get_s = client.seconds() - begin;
-    report_both(client, (puts, put_s), (gets, get_s));
+    let numbers = drawn_again(client, random, puts.0);
+    let gets = repeat_for(client, 1, puts.0, |client, n| {
+        let x = u64::from(numbers[n as usize]);
+        check(client, x, 16, x + 1)
+    })?;
+    report_both(client, puts, gets);
     Ok(())
+}
+
+/// The first `count` numbers of the child's generator, in random order.
+fn drawn_again(client: &NetClient<'_>, random: &mut Lcg, count: u64) -> Vec<u32> {
+    random.seed(client.random_seed());
+    let mut numbers: Vec<u32> = (0..count).map(|_| random.draw()).collect();
+    random.shuffle(&mut numbers);
+    numbers
 }
 
 pub(super) fn w1(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Halt> {
     random.seed(client.random_seed());
     let count = client.limit().min(W1_KEYS);
-    let begin = client.seconds();
-    for _ in 0..count {
+    repeat(client, "puts", count, |client, _| {
         let x = u64::from(random.draw());
-        put(client, x, 10, x + 1)?;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "puts", count, seconds);
-    Ok(())
+        put(client, x, 10, x + 1)
+    })
 }
 
 pub(super) fn r1(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Halt> {
-    random.seed(client.random_seed());
     let count = client.limit().min(W1_KEYS);
-    let mut numbers: Vec<u32> = (0..count).map(|_| random.draw()).collect();
-    random.shuffle(&mut numbers);
-    let begin = client.seconds();
-    for x in numbers.into_iter().map(u64::from) {
-        check(client, x, 10, x + 1)?;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "gets", count, seconds);
-    Ok(())
+    let numbers = drawn_again(client, random, count);
+    repeat(client, "gets", count, |client, n| {
+        let x = u64::from(numbers[n as usize]);
+        check(client, x, 10, x + 1)
+    })
 }
 
 pub(super) fn w1b(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Halt> {
     random.seed(client.random_seed());
     let limit = client.limit();
-    let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) && puts < limit {
+    let (puts, seconds) = repeat_for(client, 0, limit, |client, _| {
         let x = random.below(W1B_KEYS);
-        put(client, x, 10, x + 1)?;
-        puts += 1;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
+        put(client, x, 10, x + 1)
+    })?;
     report(client, "puts", puts, seconds);
     Ok(())
 }
@@ -138,14 +162,7 @@ pub(super) fn w1b(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Ha
 pub(super) fn u1(client: &mut NetClient<'_>, random: &mut Lcg) -> Result<(), Halt> {
     random.seed(client.random_seed());
     let count = client.limit().min(U1_PUTS);
-    let begin = client.seconds();
-    for n in 0..count {
-        put(client, random.below(U1_KEYS), 10, n)?;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "puts", count, seconds);
-    Ok(())
+    repeat(client, "puts", count, |client, n| put(client, random.below(U1_KEYS), 10, n))
 }
 
 /// Scans from keys that are there and from those between, for no row, one, some and more than
@@ -226,28 +243,18 @@ pub(super) fn own_key(key: &mut Vec<u8>, child: u32, n: u64) {
 
 /// Puts until the first time is over, then gets all of it, until the second one is.
 pub(super) fn udp1(client: &mut NetClient<'_>, _random: &mut Lcg) -> Result<(), Halt> {
-    let (limit, id) = (client.limit(), client.id());
+    let (most, id) = (acts_max(client), client.id());
     let (mut key, mut value) = (Vec::new(), [0; 20]);
-    let begin = client.seconds();
-    let mut puts = 0;
-    while !client.expired(0) && puts <= limit {
-        own_key(&mut key, id, puts);
-        client.put(&key, digits(&mut value, puts + 1, 1))?;
-        puts += 1;
-    }
-    client.wait_all()?;
-    let put_s = client.seconds() - begin;
+    let puts = repeat_for(client, 0, most, |client, n| {
+        own_key(&mut key, id, n);
+        client.put(&key, digits(&mut value, n + 1, 1))
+    })?;
     client.notice("now getting");
-    let begin = client.seconds();
-    let mut gets = 0;
-    while gets < puts && !client.expired(1) {
-        own_key(&mut key, id, gets);
-        client.check(&key, digits(&mut value, gets + 1, 1))?;
-        gets += 1;
-    }
-    client.wait_all()?;
-    let get_s = client.seconds() - begin;
-    report_both(client, (puts, put_s), (gets, get_s));
+    let gets = repeat_for(client, 1, puts.0, |client, n| {
+        own_key(&mut key, id, n);
+        client.check(&key, digits(&mut value, n + 1, 1))
+    })?;
+    report_both(client, puts, gets);
     Ok(())
 }
 

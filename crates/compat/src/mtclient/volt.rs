@@ -9,7 +9,7 @@
 //! A row is put anew with what it has, so that every read can be checked, whoever else writes.
 
 use super::client::NetClient;
-use super::plain::{digits, report, report_both};
+use super::plain::{acts_max, digits, repeat, repeat_for, report_both};
 use keyrack_workload::kvtest::{Client, Halt, Lcg};
 
 /// Rows of a table; `-l` may leave less, for both halves of a pair.
@@ -42,52 +42,41 @@ impl Table {
 }
 
 pub(super) fn load(client: &mut NetClient<'_>, table: Table) -> Result<(), Halt> {
-    let rows = client.limit().min(ROWS);
+    let (first, step) = (u64::from(client.id()), u64::from(client.threads()));
+    let rows = client.limit().min(ROWS).saturating_sub(first).div_ceil(step);
     let mut key = Vec::new();
     let mut buffers = [[0; 20]; COLUMNS_MAX as usize];
-    let begin = client.seconds();
-    let mut puts = 0;
-    for row in (client.id().into()..rows).step_by(client.threads() as usize) {
+    repeat(client, "puts", rows, |client, n| {
+        let row = first + n * step;
         table.key(row, &mut key);
         if table.columns == 1 {
-            client.put(&key, table.value(row, 0, &mut buffers[0]))?;
-        } else {
-            let columns = (0_u32..).zip(&mut buffers);
-            let changes: Vec<(u32, &[u8])> = columns
-                .map(|(column, buffer)| (column, table.value(row, column.into(), buffer)))
-                .collect();
-            client.put_columns(&key, &changes)?;
+            return client.put(&key, table.value(row, 0, &mut buffers[0]));
         }
-        puts += 1;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "puts", puts, seconds);
-    Ok(())
+        let columns = (0_u32..).zip(&mut buffers);
+        let changes: Vec<(u32, &[u8])> = columns
+            .map(|(column, buffer)| (column, table.value(row, column.into(), buffer)))
+            .collect();
+        client.put_columns(&key, &changes)
+    })
 }
 
 pub(super) fn mix(client: &mut NetClient<'_>, random: &mut Lcg, table: Table) -> Result<(), Halt> {
-    let limit = client.limit();
-    let rows = limit.min(ROWS);
+    let (rows, most) = (client.limit().min(ROWS), acts_max(client));
     random.seed(client.random_seed());
-    let (mut key, mut buffer) = (Vec::new(), [0; 20]);
-    let (mut gets, mut puts) = (0, 0);
-    let begin = client.seconds();
-    while !client.expired(0) && gets + puts <= limit {
+    let (mut key, mut buffer, mut gets) = (Vec::new(), [0; 20], 0);
+    let (acts, seconds) = repeat_for(client, 0, most, |client, _| {
         let (row, column) = (random.below(rows), random.below(table.columns));
         table.key(row, &mut key);
         let value = table.value(row, column, &mut buffer);
         let is_get = random.below(2) == 0;
+        gets += u64::from(is_get);
         match (is_get, table.columns) {
-            (true, 1) => client.check(&key, value)?,
-            (true, _) => client.check_column(&key, column as u16, value)?,
-            (false, 1) => client.put(&key, value)?,
-            (false, _) => client.put_column(&key, column as u16, value)?,
+            (true, 1) => client.check(&key, value),
+            (true, _) => client.check_column(&key, column as u16, value),
+            (false, 1) => client.put(&key, value),
+            (false, _) => client.put_column(&key, column as u16, value),
         }
-        *if is_get { &mut gets } else { &mut puts } += 1;
-    }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report_both(client, (puts, seconds), (gets, seconds));
+    })?;
+    report_both(client, (acts - gets, seconds), (gets, seconds));
     Ok(())
 }
