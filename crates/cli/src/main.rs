@@ -55,10 +55,8 @@ fn main() -> ExitCode {
     let argv: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     tui::install();
-    ExitCode::from(match keyrack_compat::called_as(&argv) {
-        Some(name) => keyrack_compat::main(name, &argv, &OldNames),
-        None => keyrack(&argv),
-    })
+    let status = keyrack_compat::main(&argv, &OldNames);
+    ExitCode::from(status.unwrap_or_else(|| keyrack(&argv)))
 }
 
 struct OldNames;

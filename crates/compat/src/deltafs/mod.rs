@@ -8,21 +8,4 @@
 mod flags;
 mod programs;
 
-/// Which of the three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeltaFsTool {
-    /// `deltafs_bm_svr`.
-    Server,
-    /// `deltafs_bm_cli`.
-    Client,
-    /// `parallel_compactor`.
-    Compactor,
-}
-
-pub(super) fn main(tool: DeltaFsTool, argv: &[String]) -> u8 {
-    match tool {
-        DeltaFsTool::Server => programs::server(argv),
-        DeltaFsTool::Client => programs::client(argv),
-        DeltaFsTool::Compactor => programs::compactor(argv),
-    }
-}
+pub(super) use programs::{client, compactor, server};

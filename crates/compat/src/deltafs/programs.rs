@@ -134,7 +134,7 @@ fn socket_bytes(values: &Values) -> (u64, u64) {
 }
 
 /// `deltafs_bm_svr`.
-pub(super) fn server(argv: &[String]) -> u8 {
+pub(crate) fn server(argv: &[String]) -> u8 {
     let plan = planned(argv, SERVER, |values| {
         let use_existing = values.flag("use_existing_fs") || values.flag("use_existing_db");
         let (db, chain) = (values.text("db"), values.text("readonly_db_chain"));
@@ -177,7 +177,7 @@ pub(super) fn server(argv: &[String]) -> u8 {
 }
 
 /// `deltafs_bm_cli`.
-pub(super) fn client(argv: &[String]) -> u8 {
+pub(crate) fn client(argv: &[String]) -> u8 {
     let plan = planned(argv, CLIENT, |values| {
         let count = values.number("n");
         let uri = values.text("info_svr_uri");
@@ -233,7 +233,7 @@ fn endpoint(uri: &str) -> Result<Endpoint, String> {
 }
 
 /// `parallel_compactor`.
-pub(super) fn compactor(argv: &[String]) -> u8 {
+pub(crate) fn compactor(argv: &[String]) -> u8 {
     let plan = planned(argv, COMPACTOR, |values| {
         Ok(Merge {
             source: PathBuf::from(values.text("src_dir")),
