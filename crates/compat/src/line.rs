@@ -142,7 +142,6 @@ impl Tool {
     }
 }
 
-/// The text of an option.
 pub(super) fn text<'m>(matches: &'m ArgMatches, name: &str) -> Option<&'m str> {
     matches.get_one::<String>(name).map(String::as_str)
 }

@@ -197,13 +197,11 @@ impl Options {
         self.range.filter(|range| *range >= initial).unwrap_or(2 * initial)
     }
 
-    /// The range, rounded up.
     pub(super) fn rounded_range(&self) -> u64 {
         self.plain_range().next_power_of_two()
     }
 }
 
-/// The whole number that an option has.
 fn whole(matches: &ArgMatches, name: &str, least: u64, most: u64) -> Result<Option<u64>, String> {
     let option = OPTIONS.iter().find(|option| option.name == name);
     let shown = option.map(Opt::shown).unwrap_or_default();
@@ -212,7 +210,6 @@ fn whole(matches: &ArgMatches, name: &str, least: u64, most: u64) -> Result<Opti
     line::read(line::text(matches, name), &shown, &wanted, parse)
 }
 
-/// The help.
 pub(super) fn help() -> String {
     let mut text = String::from(
         "Keyrack, called as db_test: the test of FloDB\n\nUsage:\n  db_test [options...]\n\n\

@@ -64,20 +64,6 @@ pub(super) struct Report<'a> {
     pub(super) stats: Option<&'a [(String, f64)]>,
 }
 
-/// A line of the table.
-struct Share {
-    total: u64,
-    success: u64,
-    /// Of all operations, in percent.
-    of_all: f64,
-}
-
-impl Share {
-    fn success_percent(&self) -> f64 {
-        percent(self.success, self.total)
-    }
-}
-
 fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
@@ -106,23 +92,20 @@ impl Report<'_> {
         let (searches, inserts, removes) =
             (self.sum("reads"), self.sum("inserts"), self.sum("removes"));
         let all = searches + inserts + removes;
-        let share = |total, success| Share { total, success, of_all: percent(total, all) };
         let mut text = self.before.text();
         text.push_str(&format!(
             "    : {:<10} | {:<10} | {:<11} | {:<11} | {}\n",
             "total", "success", "succ %", "total %", "effective %"
         ));
-        let line = |name: &str, share: &Share| {
-            let Share { total, success, of_all } = share;
-            let rate = share.success_percent();
+        let line = |name: &str, total: u64, success: u64| {
+            let (rate, of_all) = (percent(success, total), percent(total, all));
             format!("{name}: {total:<10} | {success:<10} | {rate:>10.1}% | {of_all:>10.1}% | ")
         };
-        text.push_str(&line("srch", &share(searches, self.sum("found"))));
+        text.push_str(&line("srch", searches, self.sum("found")));
         text.push('\n');
         for (name, count) in [("insr", inserts), ("rems", removes)] {
-            let share = share(count, count);
-            let effective = share.of_all * share.success_percent() / 100.0;
-            text.push_str(&line(name, &share));
+            let effective = percent(count, all) * percent(count, count) / 100.0;
+            text.push_str(&line(name, count, count));
             text.push_str(&format!("{effective:>10.1}%\n"));
         }
         let throughput = all as f64 / self.seconds();

@@ -55,19 +55,14 @@ fn objection(kind: Kind, value: &str) -> Option<&'static str> {
             && text.bytes().all(|byte| byte.is_ascii_digit())
             && text.parse::<u64>().is_ok_and(|number| number < 1 << 40)
     };
-    match kind {
-        Kind::Bool => (!matches!(value, "0" | "1")).then_some("give 0 or 1"),
-        Kind::Number => (!is_number(value)).then_some("give a number"),
-        Kind::Kilo => {
-            let digits = value.strip_suffix(['k', 'K']);
-            (!digits.is_some_and(is_number)).then_some("give a number with k behind it")
-        }
-        Kind::Mega => {
-            let digits = value.strip_suffix(['m', 'M']);
-            (!digits.is_some_and(is_number)).then_some("give a number with M behind it")
-        }
-        Kind::Text => None,
-    }
+    let (digits, why) = match kind {
+        Kind::Bool => return (!matches!(value, "0" | "1")).then_some("give 0 or 1"),
+        Kind::Text => return None,
+        Kind::Number => (Some(value), "give a number"),
+        Kind::Kilo => (value.strip_suffix(['k', 'K']), "give a number with k behind it"),
+        Kind::Mega => (value.strip_suffix(['m', 'M']), "give a number with M behind it"),
+    };
+    (!digits.is_some_and(is_number)).then_some(why)
 }
 
 impl Values {

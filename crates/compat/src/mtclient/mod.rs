@@ -46,6 +46,7 @@ use keyrack_measure::Clock;
 use keyrack_vfs::{Fs, RealFs};
 use keyrack_workload::kvtest::{Halt, Lcg, Row};
 use options::Options;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use table::{Body, Test};
 
@@ -87,7 +88,9 @@ fn run(options: &Options) -> Result<u8, String> {
     let ends: Vec<(Row, Result<(), Halt>)> = std::thread::scope(|scope| {
         let spawn = |client| scope.spawn(move || child(test, client));
         let handles: Vec<_> = clients.drain(..).map(spawn).collect();
-        handles.into_iter().map(joined).collect()
+        // A panic in a child is a bug that goes on here.
+        let joined = |end: std::thread::Result<_>| end.unwrap_or_else(|panic| resume_unwind(panic));
+        handles.into_iter().map(|handle| joined(handle.join())).collect()
     });
     let (mut rows, mut status) = (Vec::new(), keyrack_console::DONE);
     for (id, (row, end)) in ends.into_iter().enumerate() {
@@ -119,11 +122,4 @@ fn child(test: &Test, mut client: NetClient<'_>) -> (Row, Result<(), Halt>) {
     }
     let row = client.into_row();
     (row, result)
-}
-
-/// What a child came to; a panic in it is a bug that goes on here.
-fn joined(
-    handle: std::thread::ScopedJoinHandle<'_, (Row, Result<(), Halt>)>,
-) -> (Row, Result<(), Halt>) {
-    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

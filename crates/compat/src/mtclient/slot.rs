@@ -4,7 +4,6 @@
 use keyrack_wire::masstree::{Limits, Reply};
 use keyrack_workload::kvtest::{Halt, mismatch};
 
-/// Bytes of the longest answer.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 pub(super) const LIMITS: Limits = Limits {

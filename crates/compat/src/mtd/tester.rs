@@ -21,6 +21,7 @@ use keyrack_store::Update;
 use keyrack_workload::kvtest::{Client, GlibcRandom, Halt, Job, Lcg, Row};
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
 
@@ -66,11 +67,8 @@ pub(super) fn run(job: &'static Job, options: &Options, rows: Box<dyn Rows>) -> 
         let run = &run;
         let handles: Vec<_> =
             (0..all).map(|id| scope.spawn(move || thread(run, job, id))).collect();
-        let joined = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
-            Ok(end) => end,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        handles.into_iter().map(joined).collect()
+        let joined = |end: std::thread::Result<_>| end.unwrap_or_else(|panic| resume_unwind(panic));
+        handles.into_iter().map(|handle| joined(handle.join())).collect()
     });
     let (mut reports, mut status) = (Vec::new(), keyrack_console::DONE);
     for (id, (row, end)) in ends.into_iter().enumerate() {

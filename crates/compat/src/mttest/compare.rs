@@ -18,7 +18,6 @@ enum Part {
 }
 
 impl Pattern {
-    /// The pattern of a word.
     pub(super) fn of(word: &str) -> Pattern {
         let mut letters = word.chars();
         let names_one = letters.next() == Some('x')
