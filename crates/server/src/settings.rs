@@ -32,17 +32,24 @@ impl Setting {
     }
 }
 
-macro_rules! setting {
-    ($name:literal, $value:literal, $default:literal, $about:literal, $apply:expr) => {
-        Setting {
-            name: $name,
-            value: $value,
-            about: $about,
-            default: $default,
-            repeats: false,
-            apply: $apply,
-        }
-    };
+/// A setting that occurs once.
+const fn once(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    about: &'static str,
+    apply: fn(&mut Options, &str) -> std::result::Result<(), String>,
+) -> Setting {
+    Setting { name, value, about, default, repeats: false, apply }
+}
+
+/// Sets an option to a value that was read, if it could be.
+fn set<T>(
+    option: &mut T,
+    value: std::result::Result<T, String>,
+) -> std::result::Result<(), String> {
+    *option = value?;
+    Ok(())
 }
 
 /// All settings, in the order of the help.
@@ -59,30 +66,25 @@ pub const SETTINGS: &[Setting] = &[
             Ok(())
         },
     },
-    setting!(
+    once(
         "engine",
         "NAME",
         "rowstore",
         "Engine of the rows: rowstore, masstree (in memory only), flodb",
-        |options, value| {
-            options.engine = value.to_owned();
-            Ok(())
-        }
+        |options, value| set(&mut options.engine, Ok(value.to_owned())),
     ),
-    setting!("data-dir", "DIR", "none", "Directory of the engine's files", |options, value| {
-        options.data_dir = Some(value.into());
-        Ok(())
+    once("data-dir", "DIR", "none", "Directory of the engine's files", |options, value| {
+        set(&mut options.data_dir, Ok(Some(value.into())))
     }),
-    setting!(
+    once(
         "durability",
         "WHAT",
         "os",
-        "What an acknowledged write survives: none, os, \
-        interval:MS, sync",
+        "What an acknowledged write survives: none, os, interval:MS, sync",
         |options, value| {
-            options.durability = Some(value.parse().map_err(|error| format!("{error}"))?);
-            Ok(())
-        }
+            let parsed = value.parse().map(Some).map_err(|error| format!("{error}"));
+            set(&mut options.durability, parsed)
+        },
     ),
     Setting {
         name: "log-dir",
@@ -95,36 +97,28 @@ pub const SETTINGS: &[Setting] = &[
             Ok(())
         },
     },
-    setting!(
+    once(
         "checkpoint-log",
         "SIZE",
         "256M",
         "Log after which rowstore writes a checkpoint; 0: only on request",
-        |options, value| {
-            options.checkpoint_log_bytes = parse_size(value)?;
-            Ok(())
-        }
+        |options, value| set(&mut options.checkpoint_log_bytes, parse_size(value)),
     ),
-    setting!(
+    once(
         "checkpoint-interval",
         "SECONDS",
         "0, off",
         "Time after which rowstore writes a checkpoint",
-        |options, value| {
-            options.checkpoint_interval = seconds(value)?;
-            Ok(())
-        }
+        |options, value| set(&mut options.checkpoint_interval, seconds(value)),
     ),
-    setting!("memory-max", "SIZE", "no limit", "Memory of rows, with K, M, G", |options, value| {
-        options.memory_bytes_max = parse_size(value)?;
-        Ok(())
+    once("memory-max", "SIZE", "no limit", "Memory of rows, with K, M, G", |options, value| {
+        set(&mut options.memory_bytes_max, parse_size(value))
     }),
-    setting!(
+    once(
         "eviction",
         "WHAT",
         "noeviction",
-        "What happens at memory-max: noeviction (writes \
-        fail), clock (rows not read lately go)",
+        "What happens at memory-max: noeviction (writes fail), clock (rows not read lately go)",
         |options, value| {
             options.eviction = match value {
                 "noeviction" | "none" => Eviction::None,
@@ -132,67 +126,41 @@ pub const SETTINGS: &[Setting] = &[
                 _ => return Err(format!("'{value}' is not one of noeviction, clock")),
             };
             Ok(())
-        }
+        },
     ),
-    setting!("threads", "N", "one a processor", "Event loops", |options, value| {
-        options.threads = number(value)?;
-        Ok(())
+    once("threads", "N", "one a processor", "Event loops", |options, value| {
+        set(&mut options.threads, number(value))
     }),
-    setting!(
-        "pin",
-        "",
-        "no",
-        "Keeps each event loop on a processor of its own",
-        |options, value| {
-            options.pin = parse_bool(value)?;
-            Ok(())
-        }
-    ),
-    setting!(
-        "cpus",
-        "A,B,C",
-        "all",
-        "Processors for pin, assigned round robin",
-        |options, value| {
-            options.cpus = value.split(',').map(number).collect::<std::result::Result<_, _>>()?;
-            Ok(())
-        }
-    ),
-    setting!(
+    once("pin", "", "no", "Keeps each event loop on a processor of its own", |options, value| {
+        set(&mut options.pin, parse_bool(value))
+    }),
+    once("cpus", "A,B,C", "all", "Processors for pin, assigned round robin", |options, value| {
+        set(&mut options.cpus, value.split(',').map(number).collect())
+    }),
+    once(
         "password-file",
         "FILE",
         "none",
-        "Asks clients for the password in the first line of \
-        FILE",
-        |options, value| {
-            options.password_file = Some(value.into());
-            Ok(())
-        }
+        "Asks clients for the password in the first line of FILE",
+        |options, value| set(&mut options.password_file, Ok(Some(value.into()))),
     ),
-    setting!("insecure", "", "no", "Allows other machines without a password", |options, value| {
-        options.insecure = parse_bool(value)?;
-        Ok(())
+    once("insecure", "", "no", "Allows other machines without a password", |options, value| {
+        set(&mut options.insecure, parse_bool(value))
     }),
-    setting!("tls-cert", "FILE", "none", "Certificate chain for +tls, PEM", |options, value| {
-        options.tls_cert = Some(value.into());
-        Ok(())
+    once("tls-cert", "FILE", "none", "Certificate chain for +tls, PEM", |options, value| {
+        set(&mut options.tls_cert, Ok(Some(value.into())))
     }),
-    setting!("tls-key", "FILE", "none", "Key of the certificate, PEM", |options, value| {
-        options.tls_key = Some(value.into());
-        Ok(())
+    once("tls-key", "FILE", "none", "Key of the certificate, PEM", |options, value| {
+        set(&mut options.tls_key, Ok(Some(value.into())))
     }),
-    setting!(
+    once(
         "tls-client-ca",
         "FILE",
         "none",
-        "Asks clients for a certificate signed by these, \
-        PEM",
-        |options, value| {
-            options.tls_client_ca = Some(value.into());
-            Ok(())
-        }
+        "Asks clients for a certificate signed by these, PEM",
+        |options, value| set(&mut options.tls_client_ca, Ok(Some(value.into()))),
     ),
-    setting!(
+    once(
         "admin",
         "HOST:PORT",
         "none",
@@ -204,111 +172,86 @@ pub const SETTINGS: &[Setting] = &[
             }
             options.admin = Some(value.to_owned());
             Ok(())
-        }
+        },
     ),
-    setting!("connections-max", "N", "16384", "Open connections", |options, value| {
-        options.connections_max = number(value)?;
-        Ok(())
+    once("connections-max", "N", "16384", "Open connections", |options, value| {
+        set(&mut options.connections_max, number(value))
     }),
-    setting!(
+    once(
         "transaction-work-max",
         "N",
         "25000",
         "Rows, and KiB of rows and replies, that one transaction of Redis may touch",
         |options, value| {
-            options.transaction_work_max = number(value)? as u64;
-            Ok(())
-        }
+            set(&mut options.transaction_work_max, number(value).map(|count| count as u64))
+        },
     ),
-    setting!(
+    once(
         "value-max",
         "SIZE",
         "memcached and Masstree 1M; Redis 512M, with rowstore 64M, with flodb 8M",
         "Largest value, up to 512M, with flodb 14M",
-        |options, value| {
-            options.value_bytes_max = Some(parse_size(value)?);
-            Ok(())
-        }
+        |options, value| set(&mut options.value_bytes_max, parse_size(value).map(Some)),
     ),
-    setting!(
+    once(
         "request-max",
         "SIZE",
         "64M, or Redis' largest value and 64K",
         "Largest request",
-        |options, value| {
-            options.request_bytes_max = Some(parse_size(value)?);
-            Ok(())
-        }
+        |options, value| set(&mut options.request_bytes_max, parse_size(value).map(Some)),
     ),
-    setting!(
+    once(
         "output-max",
         "SIZE",
         "16M",
         "Replies that may wait for a client to read them",
-        |options, value| {
-            options.output_bytes_max = parse_size(value)?;
-            Ok(())
-        }
+        |options, value| set(&mut options.output_bytes_max, parse_size(value)),
     ),
-    setting!(
+    once(
         "clients-memory-max",
         "SIZE",
         "1G, or more where request-max needs it",
         "Memory of all connections together: requests, replies, transactions",
-        |options, value| {
-            options.clients_memory_bytes_max = Some(parse_size(value)?);
-            Ok(())
-        }
+        |options, value| set(&mut options.clients_memory_bytes_max, parse_size(value).map(Some)),
     ),
-    setting!(
+    once(
         "idle-timeout",
         "SECONDS",
         "0, never",
         "Closes a connection that sends nothing for this time",
-        |options, value| {
-            options.idle_timeout = seconds(value)?;
-            Ok(())
-        }
+        |options, value| set(&mut options.idle_timeout, seconds(value)),
     ),
-    setting!(
+    once(
         "request-timeout",
         "SECONDS",
         "60",
         "Closes a connection whose request stays incomplete",
-        |options, value| {
-            options.request_timeout = seconds(value)?;
-            Ok(())
-        }
+        |options, value| set(&mut options.request_timeout, seconds(value)),
     ),
-    setting!(
+    once(
         "stalled-output-timeout",
         "SECONDS",
         "60",
-        "Closes a connection that does not read \
-        its replies",
-        |options, value| {
-            options.stalled_output_timeout = seconds(value)?;
-            Ok(())
-        }
+        "Closes a connection that does not read its replies",
+        |options, value| set(&mut options.stalled_output_timeout, seconds(value)),
     ),
-    setting!(
+    once(
         "shutdown-grace",
         "SECONDS",
         "5",
         "How long the shutdown waits for clients to read their replies",
-        |options, value| {
-            options.shutdown_grace = seconds(value)?;
-            Ok(())
-        }
+        |options, value| set(&mut options.shutdown_grace, seconds(value)),
     ),
-    setting!("unix-mode", "OCTAL", "600", "Mode of the files of unix sockets", |options, value| {
-        options.unix_mode = u32::from_str_radix(value, 8)
-            .ok()
-            .filter(|mode| *mode <= 0o777)
-            .ok_or_else(|| format!("'{value}' is not a mode such as 600"))?;
-        Ok(())
+    once("unix-mode", "OCTAL", "600", "Mode of the files of unix sockets", |options, value| {
+        set(
+            &mut options.unix_mode,
+            u32::from_str_radix(value, 8)
+                .ok()
+                .filter(|mode| *mode <= 0o777)
+                .ok_or_else(|| format!("'{value}' is not a mode such as 600")),
+        )
     }),
-    setting!(
+    once(
         "log-level",
         "LEVEL",
         "info",
@@ -322,9 +265,9 @@ pub const SETTINGS: &[Setting] = &[
                 _ => return Err(format!("'{value}' is not one of error, warn, info, debug")),
             };
             Ok(())
-        }
+        },
     ),
-    setting!("log-format", "FORMAT", "text", "Format of the log: text, json", |options, value| {
+    once("log-format", "FORMAT", "text", "Format of the log: text, json", |options, value| {
         options.log_format = match value {
             "text" => LogFormat::Text,
             "json" => LogFormat::Json,
@@ -332,9 +275,8 @@ pub const SETTINGS: &[Setting] = &[
         };
         Ok(())
     }),
-    setting!("debug-commands", "", "no", "Allows Redis' DEBUG", |options, value| {
-        options.debug_commands = parse_bool(value)?;
-        Ok(())
+    once("debug-commands", "", "no", "Allows Redis' DEBUG", |options, value| {
+        set(&mut options.debug_commands, parse_bool(value))
     }),
 ];
 
