@@ -33,136 +33,122 @@ struct Flag {
     about: &'static str,
 }
 
+const fn command(
+    name: &'static str,
+    about: &'static str,
+    options: &'static [Flag],
+    run: fn(&Workspace, &Options) -> Outcome,
+) -> Command {
+    Command { name, about, options, run }
+}
+
+/// A switch, or an operand where `name` has no dashes.
+const fn switch(name: &'static str, about: &'static str) -> Flag {
+    Flag { name, number: None, about }
+}
+
+const fn number(name: &'static str, number: &'static str, about: &'static str) -> Flag {
+    Flag { name, number: Some(number), about }
+}
+
 /// Every command, in the order of the help text.
 pub(crate) const COMMANDS: &[Command] = &[
-    Command {
-        name: "check",
-        about: "formatting, lints, documentation, tidy; stops at the first that fails",
-        options: &[],
-        run: chores::check,
-    },
-    Command {
-        name: "test",
-        about: "tidy and every test; closes with `N passed, N failed`",
-        options: &[],
-        run: chores::test,
-    },
-    Command {
-        name: "ci",
-        about: "check, smoke, overhead, loom, shuttle, test",
-        options: &[Flag {
-            name: "--without-test",
-            number: None,
-            about: "leave out the last stage, for a caller that runs it by itself",
-        }],
-        run: chores::ci,
-    },
-    Command {
-        name: "tidy",
-        about: "the rules of this repository that no compiler checks",
-        options: &[],
-        run: tidy::command,
-    },
-    Command {
-        name: "features",
-        about: "the binary under each set of features that is promised to build",
-        options: &[Flag {
-            name: "--all",
-            number: None,
-            about: "also those that compile RocksDB and TidesDB, with a self-test of each engine",
-        }],
-        run: chores::features,
-    },
-    Command {
-        name: "smoke",
-        about: "the release binary over every engine, every workload and every claim, small",
-        options: &[],
-        run: chores::smoke,
-    },
-    Command {
-        name: "overhead",
-        about: "the instructions that the harness spends on a unit, against their budgets",
-        options: &[],
-        run: chores::overhead,
-    },
-    Command {
-        name: "seeds",
-        about: "the tests of the crates that draw, with the seed of the commit",
-        options: &[],
-        run: chores::seeds,
-    },
-    Command {
-        name: "fuzz",
-        about: "every fuzzer of bytes from outside, a minute a format",
-        options: &[Flag {
-            name: "--seconds",
-            number: Some("N"),
-            about: "seconds of a format (default 60)",
-        }],
-        run: fuzz::command,
-    },
-    Command {
-        name: "loom",
-        about: "the models of a few crates under loom: every interleaving up to a bound",
-        options: &[],
-        run: instrumented::loom,
-    },
-    Command {
-        name: "shuttle",
-        about: "whole structures under shuttle, ten thousand schedules each",
-        options: &[],
-        run: instrumented::shuttle,
-    },
-    Command {
-        name: "asan",
-        about: "the tests of a few crates under AddressSanitizer, with a nightly compiler",
-        options: &[],
-        run: instrumented::asan,
-    },
-    Command {
-        name: "soak",
-        about: "hostile messages for every codec, the server with kills and full disks, then every \
+    command(
+        "check",
+        "formatting, lints, documentation, tidy; stops at the first that fails",
+        &[],
+        chores::check,
+    ),
+    command("test", "tidy and every test; closes with `N passed, N failed`", &[], chores::test),
+    command(
+        "ci",
+        "check, smoke, overhead, loom, shuttle, test",
+        &[switch(
+            "--without-test",
+            "leave out the last stage, for a caller that runs it by itself",
+        )],
+        chores::ci,
+    ),
+    command("tidy", "the rules of this repository that no compiler checks", &[], tidy::command),
+    command(
+        "features",
+        "the binary under each set of features that is promised to build",
+        &[switch(
+            "--all",
+            "also those that compile RocksDB and TidesDB, with a self-test of each engine",
+        )],
+        chores::features,
+    ),
+    command(
+        "smoke",
+        "the release binary over every engine, every workload and every claim, small",
+        &[],
+        chores::smoke,
+    ),
+    command(
+        "overhead",
+        "the instructions that the harness spends on a unit, against their budgets",
+        &[],
+        chores::overhead,
+    ),
+    command(
+        "seeds",
+        "the tests of the crates that draw, with the seed of the commit",
+        &[],
+        chores::seeds,
+    ),
+    command(
+        "fuzz",
+        "every fuzzer of bytes from outside, a minute a format",
+        &[number("--seconds", "N", "seconds of a format (default 60)")],
+        fuzz::command,
+    ),
+    command(
+        "loom",
+        "the models of a few crates under loom: every interleaving up to a bound",
+        &[],
+        instrumented::loom,
+    ),
+    command(
+        "shuttle",
+        "whole structures under shuttle, ten thousand schedules each",
+        &[],
+        instrumented::shuttle,
+    ),
+    command(
+        "asan",
+        "the tests of a few crates under AddressSanitizer, with a nightly compiler",
+        &[],
+        instrumented::asan,
+    ),
+    command(
+        "soak",
+        "hostile messages for every codec, the server with kills and full disks, then every \
                 engine beside the model, many seeds",
-        options: &[
-            Flag {
-                name: "--minutes",
-                number: Some("M"),
-                about: "start no run after M minutes (default 10)",
-            },
-            Flag { name: "--first", number: Some("N"), about: "the first seed (default 1)" },
-            Flag {
-                name: "--serve-minutes",
-                number: Some("M"),
-                about: "minutes of the server's soak (default 2)",
-            },
-            Flag {
-                name: "--messages",
-                number: Some("N"),
-                about: "messages of each fuzzer (default 10000000)",
-            },
+        &[
+            number("--minutes", "M", "start no run after M minutes (default 10)"),
+            number("--first", "N", "the first seed (default 1)"),
+            number("--serve-minutes", "M", "minutes of the server's soak (default 2)"),
+            number("--messages", "N", "messages of each fuzzer (default 10000000)"),
         ],
-        run: soak::command,
-    },
-    Command {
-        name: "bench",
-        about: "a claim of docs/results.md, measured again; without one, the list of them",
-        options: &[
-            Flag { name: "CLAIM", number: None, about: "a file of benchmarks/definitions" },
-            Flag {
-                name: "--quick",
-                number: None,
-                about: "as small as it goes, below the target directory: no figures",
-            },
+        soak::command,
+    ),
+    command(
+        "bench",
+        "a claim of docs/results.md, measured again; without one, the list of them",
+        &[
+            switch("CLAIM", "a file of benchmarks/definitions"),
+            switch("--quick", "as small as it goes, below the target directory: no figures"),
         ],
-        run: bench::command,
-    },
-    Command {
-        name: "figures",
-        about: "the pictures of the documentation, drawn again from the newest records",
-        options: &[],
-        run: chores::figures,
-    },
-    Command { name: "fmt", about: "format the tree", options: &[], run: chores::fmt },
+        bench::command,
+    ),
+    command(
+        "figures",
+        "the pictures of the documentation, drawn again from the newest records",
+        &[],
+        chores::figures,
+    ),
+    command("fmt", "format the tree", &[], chores::fmt),
 ];
 
 /// What a command line asks for.
