@@ -89,17 +89,17 @@ impl<'a> Call<'a> {
     }
 
     /// Reads, decides and writes one row as one step; `decide` writes the reply, and may be called
-    /// again. Returns the version written, or 0.
+    /// again.
     #[inline]
     pub(crate) fn edit(
         &mut self,
         key: &[u8],
         mut decide: impl FnMut(Option<Row<'_>>, &mut RowBuf, &mut Writer<'_>) -> Decided,
-    ) -> Result<u64, Fault> {
+    ) -> Done {
         let reply = &mut self.reply;
         let place = reply.place();
         let mut fault = None;
-        let version = self.ctx.rows.update(key, &mut |row, buf| {
+        self.ctx.rows.update(key, &mut |row, buf| {
             reply.cut(place);
             fault = None;
             decide(row, buf, reply).unwrap_or_else(|error| {
@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
                 Update::Keep
             })
         })?;
-        fault.map_or(Ok(version), Err)
+        fault.map_or(Ok(()), Err)
     }
 
     /// Begins what may take long: its first slice is carried out now, the others in later

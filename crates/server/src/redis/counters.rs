@@ -5,35 +5,39 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::redis::table;
 
 /// Counters of one loop. Only that loop writes them: a load and a store, no locked instruction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(align(128))]
-pub(crate) struct Counters {
-    pub(crate) calls: [AtomicU64; table::COUNT],
+pub(crate) struct Counters<N = AtomicU64> {
+    pub(crate) calls: [N; table::COUNT],
     /// Time that each command took, in nanoseconds.
-    pub(crate) spent_ns: [AtomicU64; table::COUNT],
+    pub(crate) spent_ns: [N; table::COUNT],
     /// Calls of each command that failed.
-    pub(crate) failed_calls: [AtomicU64; table::COUNT],
+    pub(crate) failed_calls: [N; table::COUNT],
     /// Calls of each command that were refused before they were carried out.
-    pub(crate) rejected_calls: [AtomicU64; table::COUNT],
-    pub(crate) failed: AtomicU64,
-    pub(crate) rejected: AtomicU64,
-    pub(crate) protocol_errors: AtomicU64,
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
+    pub(crate) rejected_calls: [N; table::COUNT],
+    pub(crate) failed: N,
+    pub(crate) rejected: N,
+    pub(crate) protocol_errors: N,
+    pub(crate) hits: N,
+    pub(crate) misses: N,
 }
 
-impl Default for Counters {
+/// Sums of counters.
+pub(crate) type Totals = Counters<u64>;
+
+impl<N: Default> Default for Counters<N> {
     fn default() -> Self {
+        let zeros = || std::array::from_fn(|_| N::default());
         Counters {
-            calls: [const { AtomicU64::new(0) }; table::COUNT],
-            spent_ns: [const { AtomicU64::new(0) }; table::COUNT],
-            failed_calls: [const { AtomicU64::new(0) }; table::COUNT],
-            rejected_calls: [const { AtomicU64::new(0) }; table::COUNT],
-            failed: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
-            protocol_errors: AtomicU64::new(0),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
+            calls: zeros(),
+            spent_ns: zeros(),
+            failed_calls: zeros(),
+            rejected_calls: zeros(),
+            failed: N::default(),
+            rejected: N::default(),
+            protocol_errors: N::default(),
+            hits: N::default(),
+            misses: N::default(),
         }
     }
 }
@@ -47,36 +51,6 @@ pub(crate) fn bump(counter: &AtomicU64, by: u64) {
 fn add(sums: &mut [u64; table::COUNT], counters: &[AtomicU64; table::COUNT]) {
     for (sum, counter) in sums.iter_mut().zip(counters) {
         *sum += counter.load(Relaxed);
-    }
-}
-
-/// Sums of counters.
-#[derive(Clone, Debug)]
-pub(crate) struct Totals {
-    pub(crate) calls: [u64; table::COUNT],
-    pub(crate) spent_ns: [u64; table::COUNT],
-    pub(crate) failed_calls: [u64; table::COUNT],
-    pub(crate) rejected_calls: [u64; table::COUNT],
-    pub(crate) failed: u64,
-    pub(crate) rejected: u64,
-    pub(crate) protocol_errors: u64,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
-}
-
-impl Default for Totals {
-    fn default() -> Self {
-        Totals {
-            calls: [0; table::COUNT],
-            spent_ns: [0; table::COUNT],
-            failed_calls: [0; table::COUNT],
-            rejected_calls: [0; table::COUNT],
-            failed: 0,
-            rejected: 0,
-            protocol_errors: 0,
-            hits: 0,
-            misses: 0,
-        }
     }
 }
 

@@ -34,8 +34,7 @@ fn add(call: &mut Call<'_>, by: i64) -> Done {
         buf.set_value(&IntegerText::new(new));
         reply.integer(new);
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Done {
@@ -52,6 +51,5 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_>) -> Done {
         buf.set_value(text.as_bytes());
         reply.bulk(text.as_bytes());
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }

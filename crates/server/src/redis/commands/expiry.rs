@@ -125,8 +125,7 @@ fn set_time(call: &mut Call<'_>, unit: Unit) -> Done {
         copy_row(&row, buf);
         buf.set_expires_ms(expires_ms);
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn persist(call: &mut Call<'_>) -> Done {
@@ -139,8 +138,7 @@ pub(crate) fn persist(call: &mut Call<'_>) -> Done {
         buf.set_expires_ms(0);
         reply.integer(1);
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn ttl(call: &mut Call<'_>) -> Done {

@@ -60,7 +60,7 @@ fn change_fields(call: &mut Call<'_>, step: usize) -> Result<Merged, Fault> {
         })
     });
     call.ctx.local.order = order;
-    edited.map(|_| merged)
+    edited.map(|()| merged)
 }
 
 pub(crate) fn hdel(call: &mut Call<'_>) -> Done {
@@ -80,8 +80,7 @@ pub(crate) fn hsetnx(call: &mut Call<'_>) -> Done {
         merge(old, 1, |_| (name, Some(value)), buf);
         reply.integer(1);
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn hget(call: &mut Call<'_>) -> Done {
@@ -161,7 +160,7 @@ pub(crate) fn read(
     })
 }
 
-fn put_or_null(value: Option<&[u8]>, reply: &mut Writer<'_>) {
+pub(super) fn put_or_null(value: Option<&[u8]>, reply: &mut Writer<'_>) {
     match value {
         Some(value) => reply.bulk(value),
         None => reply.null(),
@@ -181,8 +180,7 @@ pub(crate) fn hincrby(call: &mut Call<'_>) -> Done {
         merge(hash, 1, |_| (name, Some(&text)), buf);
         reply.integer(new);
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn hincrbyfloat(call: &mut Call<'_>) -> Done {
@@ -201,6 +199,5 @@ pub(crate) fn hincrbyfloat(call: &mut Call<'_>) -> Done {
         merge(hash, 1, |_| (name, Some(text.as_bytes())), buf);
         reply.bulk(text.as_bytes());
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }

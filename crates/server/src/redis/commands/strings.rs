@@ -3,11 +3,11 @@
 //! A string is a row of one value, the same that memcached's clients see.
 
 use keyrack_store::Update;
-use keyrack_wire::resp::Writer;
 
 use crate::redis::call::{Call, keep_attributes, string_of};
 use crate::redis::commands::expiry::{MILLISECONDS, SECONDS, Unit, expires_ms};
 use crate::redis::commands::gets;
+use crate::redis::commands::hashes::put_or_null;
 use crate::redis::fault::{Done, Fault};
 
 /// The options of SET.
@@ -77,8 +77,7 @@ pub(crate) fn set(call: &mut Call<'_>) -> Done {
             _ => buf.set_expires_ms(options.expires_ms),
         }
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn setex(call: &mut Call<'_>) -> Done {
@@ -102,8 +101,7 @@ pub(crate) fn setnx(call: &mut Call<'_>) -> Done {
         reply.integer(i64::from(row.is_none()));
         buf.set_value(value);
         Ok(if row.is_none() { Update::Put } else { Update::Keep })
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn getset(call: &mut Call<'_>) -> Done {
@@ -112,8 +110,7 @@ pub(crate) fn getset(call: &mut Call<'_>) -> Done {
         put_or_null(string_of(row.as_ref())?, reply);
         buf.set_value(value);
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn getdel(call: &mut Call<'_>) -> Done {
@@ -121,8 +118,7 @@ pub(crate) fn getdel(call: &mut Call<'_>) -> Done {
         let value = string_of(row.as_ref())?;
         put_or_null(value, reply);
         Ok(if value.is_some() { Update::Remove } else { Update::Keep })
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn getex(call: &mut Call<'_>) -> Done {
@@ -150,15 +146,7 @@ pub(crate) fn getex(call: &mut Call<'_>) -> Done {
         buf.set_flags(row.flags());
         buf.set_expires_ms(time);
         Ok(Update::Put)
-    })?;
-    Ok(())
-}
-
-fn put_or_null(value: Option<&[u8]>, reply: &mut Writer<'_>) {
-    match value {
-        Some(value) => reply.bulk(value),
-        None => reply.null(),
-    }
+    })
 }
 
 pub(crate) fn mset(call: &mut Call<'_>) -> Done {
@@ -203,8 +191,7 @@ pub(crate) fn append(call: &mut Call<'_>) -> Done {
         whole.extend_from_slice(more);
         reply.integer(bytes.cast_signed());
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 pub(crate) fn strlen(call: &mut Call<'_>) -> Done {
@@ -257,8 +244,7 @@ pub(crate) fn setrange(call: &mut Call<'_>) -> Done {
         whole[start..end].copy_from_slice(part);
         reply.integer(whole.len() as i64);
         Ok(Update::Put)
-    })?;
-    Ok(())
+    })
 }
 
 #[cfg(test)]
