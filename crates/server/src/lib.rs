@@ -18,6 +18,7 @@
 mod admin;
 mod client;
 mod control;
+mod counters;
 mod error;
 mod eviction_log;
 mod exclusive;

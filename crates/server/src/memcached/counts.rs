@@ -1,31 +1,9 @@
 //! One loop's counters of memcached's commands. One writer, any number of readers.
 
-use keyrack_measure::LiveCounter;
+use crate::counters::counters;
 
-/// Declares the counters once: the fields, their names in `stats`, and their order there.
-macro_rules! counts {
-    ($($field:ident),* $(,)?) => {
-        /// Counters of one loop, named as memcached's `stats` names them.
-        #[derive(Debug, Default)]
-        pub(crate) struct Counts {
-            $(pub(crate) $field: LiveCounter,)*
-        }
-
-        impl Counts {
-            /// Names, in the order of [`Counts::values`].
-            pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
-
-            /// How many there are.
-            pub(crate) const LEN: usize = Self::NAMES.len();
-
-            pub(crate) fn values(&self) -> [u64; Self::LEN] {
-                [$(self.$field.get()),*]
-            }
-        }
-    };
-}
-
-counts! {
+counters! {
+    /// Counters of one loop, named as memcached's `stats` names them.
     cmd_get, cmd_set, cmd_flush, cmd_touch, cmd_meta, get_hits, get_misses,
     delete_misses, delete_hits, incr_misses, incr_hits, decr_misses, decr_hits, cas_misses,
     cas_hits, cas_badval, touch_hits, touch_misses, store_too_large, store_no_memory, auth_cmds,
