@@ -50,6 +50,13 @@ struct Bench<'r> {
     closed: bool,
 }
 
+impl Bench<'static> {
+    /// With rows of its own, which stay until the process ends.
+    fn alone() -> Self {
+        Bench::new(Box::leak(Box::new(ModelRows::new())), "")
+    }
+}
+
 impl<'r> Bench<'r> {
     fn new(rows: &'r ModelRows, password: &str) -> Self {
         let password = Password::new(password.as_bytes());
@@ -151,8 +158,7 @@ fn matches(wanted: &str, got: &str, names: &mut BTreeMap<String, String>) -> boo
 
 /// Runs a script; what is sent comes in pieces of `piece` bytes.
 fn run(name: &str, script: &str, piece: usize) {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let mut names = BTreeMap::new();
     let mut came = String::new();
     for (number, line) in script.lines().enumerate() {
@@ -205,8 +211,7 @@ fn a_pipeline_gets_the_replies_of_its_lines() {
             }
         }
         for cut in 0..sent.len() {
-            let rows = ModelRows::new();
-            let mut bench = Bench::new(&rows, "");
+            let mut bench = Bench::alone();
             bench.send(&sent.as_bytes()[..cut]);
             bench.send(&sent.as_bytes()[cut..]);
             assert_eq!(bench.replies(), wanted, "{name} cut at {cut}");
@@ -216,8 +221,7 @@ fn a_pipeline_gets_the_replies_of_its_lines() {
 
 #[test]
 fn a_pipeline_of_large_values_is_answered_in_parts_and_whole() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let value = "v".repeat(600_000);
     bench.send(format!("set a 0 0 {}\r\n{value}\r\nset b 0 0 1\r\nx\r\n", value.len()).as_bytes());
     assert_eq!(bench.replies(), "STORED\r\nSTORED\r\n");
@@ -251,8 +255,7 @@ fn a_pipeline_of_large_values_is_answered_in_parts_and_whole() {
 
 #[test]
 fn values_above_the_limit_are_refused_and_read_over() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let limit = 1 << 20;
     bench.send(format!("set a 0 0 {limit}\r\n{}\r\n", "x".repeat(limit)).as_bytes());
     assert_eq!(bench.replies(), "STORED\r\n");
@@ -264,8 +267,7 @@ fn values_above_the_limit_are_refused_and_read_over() {
 
 #[test]
 fn a_hash_is_no_item_and_columns_keep_what_is_not_touched() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let hash = |rows: &mut dyn RowSession| {
         rows.update(b"h", &mut |_, row| {
             row.fields();
@@ -343,8 +345,7 @@ fn nothing_is_done_for_a_stranger() {
 
 #[test]
 fn binary_commands_answer_as_their_document_says() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let get = |with_key| Command::Get { key: b"k", with_key, exptime: None };
     let store = |mode, value| Command::Store { mode, key: b"k", flags: 9, exptime: 0, value };
     assert_eq!(bench.binary(get(false), 0), (1, 0, b"Not found".to_vec(), vec![]));
@@ -385,8 +386,7 @@ fn binary_commands_answer_as_their_document_says() {
 
 #[test]
 fn quiet_commands_say_what_is_not_taken_for_granted() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let store = |mode| Command::Store { mode, key: b"k", flags: 0, exptime: 0, value: b"v" };
     let mut bytes = Vec::new();
     let mut quiet = |command, opaque| {
@@ -414,8 +414,7 @@ fn quiet_commands_say_what_is_not_taken_for_granted() {
 
 #[test]
 fn stats_tell_what_was_done() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     bench.send(b"set a 0 0 1\r\n1\r\nget a b\r\nincr a 1\r\ndelete b\r\n");
     bench.replies();
     bench.send(b"stats\r\n");
@@ -437,8 +436,7 @@ fn stats_tell_what_was_done() {
 /// `stats detail` was a text command alone: the binary one was answered with "Not found".
 #[test]
 fn binary_stats_switch_and_tell_the_details_of_prefixes() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let stat = |key| Command::Stat { key };
     assert_eq!(bench.binary(stat(b"detail on"), 0), (0, 0, vec![], vec![]));
     let get = Command::Get { key: b"p:a", with_key: false, exptime: None };
@@ -460,8 +458,7 @@ fn binary_stats_switch_and_tell_the_details_of_prefixes() {
 /// their order, however the bytes are cut and however often the output is full.
 #[test]
 fn runs_of_binary_gets_answer_as_single_ones() {
-    let rows = ModelRows::new();
-    let mut bench = Bench::new(&rows, "");
+    let mut bench = Bench::alone();
     let large = vec![b'v'; 300_000];
     let key = |n: u32| format!("key-{n}").into_bytes();
     for n in (0..100).filter(|n| n % 3 > 0) {
