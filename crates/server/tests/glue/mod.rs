@@ -7,9 +7,10 @@ use keyrack_rowstore::{ModelRows, Options as RowOptions, RowStore, Rows};
 use keyrack_server::{Control, Listen, Options, Password, Server};
 use keyrack_store::Durability;
 use keyrack_vfs::{Fs, MemFs, RealFs};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Arc;
 
 pub(crate) fn options(listen: &[&str]) -> Options {
@@ -26,6 +27,97 @@ pub(crate) fn start(rows: Box<dyn Rows>, options: &Options) -> (Server, Control)
 
 pub(crate) fn address(server: &Server, index: usize) -> String {
     server.bound()[index].endpoint.to_string()
+}
+
+/// A connection that sends text and reads lines.
+pub(crate) struct Client<S = TcpStream>(pub(crate) BufReader<S>);
+
+impl Client {
+    /// To the first listener.
+    pub(crate) fn of(server: &Server) -> Client {
+        Client(BufReader::new(TcpStream::connect(address(server, 0)).unwrap()))
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn send(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Sends a line; its reply as text, of an array the elements with blanks between.
+    pub(crate) fn ask(&mut self, request: &str) -> String {
+        self.send(&format!("{request}\r\n"));
+        self.reply()
+    }
+
+    fn reply(&mut self) -> String {
+        let head = self.line();
+        let count = |text: &str| text.parse::<usize>().unwrap();
+        match head.split_at_checked(1) {
+            Some(("$", length)) if length != "-1" => {
+                let mut bytes = vec![0; count(length) + 2];
+                self.0.read_exact(&mut bytes).unwrap();
+                String::from_utf8_lossy(&bytes[..bytes.len() - 2]).into_owned()
+            }
+            Some(("*", elements)) => {
+                (0..count(elements)).map(|_| self.reply()).collect::<Vec<_>>().join(" ")
+            }
+            _ => head,
+        }
+    }
+}
+
+/// A server of others on a unix socket, which ends with the test.
+pub(crate) struct Real {
+    process: Child,
+    pub(crate) socket: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Real {
+    /// Starts `program`, if there is one of the version that we follow. The socket comes behind
+    /// `arguments`, and the line `ready` when it listens.
+    pub(crate) fn start(
+        program: &str,
+        version: &str,
+        arguments: &[&str],
+        ready: &str,
+    ) -> Option<Real> {
+        let told = Command::new(program).arg("--version").output().ok()?;
+        if !String::from_utf8_lossy(&told.stdout).contains(version) {
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let (reader, writer) = std::io::pipe().unwrap();
+        let process = Command::new(program)
+            .args(arguments)
+            .arg(&socket)
+            .current_dir(directory.path())
+            .stdout(writer.try_clone().unwrap())
+            .stderr(writer)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(reader).lines();
+        let is_ready = lines.any(|line| line.unwrap().contains(ready));
+        assert!(is_ready, "{program} starts");
+        // What it says from here on is of no interest, but it must not wait for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Real { process, socket, _directory: directory })
+    }
 }
 
 fn ask(address: &str, request: &[u8], reply: &[u8]) {

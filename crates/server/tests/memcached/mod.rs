@@ -1,34 +1,14 @@
 //! What `stats` and the commands that look into a cache tell, beside what memcached tells.
 
-use crate::glue::{address, options, start};
+use crate::glue::{Client, Real, options, start};
 use keyrack_rowstore::{Options as RowOptions, RowStore};
 use keyrack_server::Server;
 use keyrack_store::Durability;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
-
-/// A connection that sends text and reads lines.
-struct Client<S>(BufReader<S>);
 
 impl<S: Read + Write> Client<S> {
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    fn send(&mut self, text: &str) {
-        self.0.get_mut().write_all(text.as_bytes()).unwrap();
-    }
-
-    fn ask(&mut self, request: &str) -> String {
-        self.send(&format!("{request}\r\n"));
-        self.line()
-    }
-
     /// The lines of a reply up to one that ends replies.
     fn lines(&mut self, request: &str) -> Vec<String> {
         self.send(&format!("{request}\r\n"));
@@ -60,49 +40,6 @@ fn serve() -> Server {
     let rows = RowOptions { durability: Durability::None, ..RowOptions::default() };
     let rows = RowStore::in_memory(rows).unwrap();
     start(Box::new(rows), &options(&["memcached://127.0.0.1:0"])).0
-}
-
-fn connect(server: &Server) -> Client<TcpStream> {
-    Client(BufReader::new(TcpStream::connect(address(server, 0)).unwrap()))
-}
-
-/// A memcached of our own, which ends with the test.
-struct Real {
-    process: Child,
-    directory: tempfile::TempDir,
-}
-
-impl Drop for Real {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Real {
-    fn start() -> Option<Real> {
-        let version = Command::new("memcached").arg("--version").output().ok()?;
-        if !String::from_utf8_lossy(&version.stdout).starts_with("memcached 1.6.") {
-            return None;
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let mut process = Command::new("memcached")
-            .args(["-u", "root", "-vv", "-s"])
-            .arg(directory.path().join("m"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // It talks about its connections from the moment on when it listens.
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let ready = lines.any(|line| line.unwrap().contains("server listening"));
-        assert!(ready, "memcached starts");
-        std::thread::spawn(move || lines.for_each(drop));
-        Some(Real { process, directory })
-    }
-
-    fn connect(&self) -> Client<UnixStream> {
-        Client(BufReader::new(UnixStream::connect(self.directory.path().join("m")).unwrap()))
-    }
 }
 
 /// Names of memcached's `stats` that are not told, each with its reason.
@@ -147,13 +84,16 @@ const SETTINGS_NOT_TOLD: &[&str] = &[
 
 #[test]
 fn every_value_of_stats_is_told_that_memcached_tells() {
-    let Some(real) = Real::start() else {
+    let arguments = ["-u", "root", "-vv", "-s"];
+    let real = Real::start("memcached", "memcached 1.6.", &arguments, "server listening");
+    let Some(real) = real else {
         assert!(std::env::var_os("CI").is_none(), "there is no memcached on this machine");
         println!("SKIPPED: memcached 1.6 is not installed");
         return;
     };
     let server = serve();
-    let (mut ours, mut theirs) = (connect(&server), real.connect());
+    let mut ours = Client::of(&server);
+    let mut theirs = Client(BufReader::new(UnixStream::connect(&real.socket).unwrap()));
     let told = |stats: BTreeMap<String, String>| stats.into_keys().collect::<BTreeSet<_>>();
     let (general, real_general) = (told(ours.stats("")), told(theirs.stats("")));
     let missing: Vec<&String> = real_general.difference(&general).collect();
@@ -173,8 +113,8 @@ fn every_value_of_stats_is_told_that_memcached_tells() {
 #[test]
 fn stats_count_connections_items_and_bytes() {
     let server = serve();
-    let mut client = connect(&server);
-    let mut other = connect(&server);
+    let mut client = Client::of(&server);
+    let mut other = Client::of(&server);
     assert_eq!(other.ask("version").split(' ').next(), Some("VERSION"));
     let set = "set k 0 0 1\r\nv";
     assert_eq!((client.ask(set), client.ask(set)), ("STORED".to_owned(), "STORED".to_owned()));
@@ -195,7 +135,7 @@ fn stats_count_connections_items_and_bytes() {
 #[test]
 fn a_cache_can_be_looked_into() {
     let server = serve();
-    let mut client = connect(&server);
+    let mut client = Client::of(&server);
     client.ask("set plain 0 0 3\r\nabc");
     client.ask("set a/b 0 100 1\r\nx");
     let dumped = client.lines("lru_crawler metadump all");
@@ -222,7 +162,7 @@ fn a_cache_can_be_looked_into() {
 #[test]
 fn a_metadump_of_many_rows_is_whole() {
     let server = serve();
-    let mut client = connect(&server);
+    let mut client = Client::of(&server);
     const ROWS: usize = 10_000;
     let sets: String =
         (0..ROWS).map(|index| format!("set k{index:05} 0 0 1 noreply\r\nv\r\n")).collect();
@@ -240,7 +180,7 @@ fn a_metadump_of_many_rows_is_whole() {
 #[test]
 fn prefixes_are_counted_when_asked_for() {
     let server = serve();
-    let mut client = connect(&server);
+    let mut client = Client::of(&server);
     assert_eq!(client.ask("stats detail"), "CLIENT_ERROR usage: stats detail on|off|dump");
     assert_eq!(client.ask("stats detail on"), "OK");
     client.ask("set p:a 0 0 1\r\nv");
@@ -263,7 +203,7 @@ fn prefixes_are_counted_when_asked_for() {
 #[test]
 fn the_old_value_goes_when_the_new_one_is_too_large() {
     let server = serve();
-    let mut client = connect(&server);
+    let mut client = Client::of(&server);
     let large = "x".repeat((1 << 20) + 1);
     for (command, is_left) in [
         (format!("set k 0 0 {}\r\n{large}", large.len()), false),
@@ -284,7 +224,7 @@ fn the_old_value_goes_when_the_new_one_is_too_large() {
 fn a_line_of_a_mebibyte_of_keys_is_answered() {
     const LINE_BYTES_MAX: usize = 1 << 20;
     let server = serve();
-    let mut client = connect(&server);
+    let mut client = Client::of(&server);
     client.ask("set k 0 0 1\r\nv");
     let mut line = "get".to_owned();
     while line.len() < LINE_BYTES_MAX - 300 {
@@ -307,7 +247,7 @@ fn a_row_too_large_for_the_log_was_out_of_memory() {
         let rows = RowStore::in_memory(rows).unwrap();
         let listen = options(&["memcached://127.0.0.1:0"]);
         let server = start(Box::new(rows), &listen).0;
-        let mut client = connect(&server);
+        let mut client = Client::of(&server);
         let reply = client.ask(&format!("set k 0 0 {bytes}\r\n{}", "x".repeat(bytes)));
         let refused = client.stats("")["store_no_memory"].clone();
         drop(client);

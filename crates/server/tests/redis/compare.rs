@@ -1,60 +1,24 @@
 //! The same requests given to a real Redis and to ours, where redis-server is installed.
 
+use crate::glue::Real;
 use crate::redis::scripts::{request, scripts};
 use crate::redis::tool::{Site, draw, words};
 use keyrack_server::redis::Options;
 use keyrack_testkit::random::seed_or;
+use keyrack_wire::resp::{Limits, reply_bytes};
 use keyrack_workload::Rng;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 /// Requests of the random comparison.
 const REQUESTS: u64 = 20_000;
 
-/// A redis-server of our own, which ends with the test.
-pub(super) struct Real {
-    process: Child,
-    socket: PathBuf,
-    _directory: tempfile::TempDir,
-}
-
-impl Drop for Real {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Real {
-    /// Starts one, if there is one of the version that we follow.
-    pub(super) fn start() -> Option<Real> {
-        let version = Command::new("redis-server").arg("--version").output().ok()?;
-        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0") {
-            return None;
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("redis.sock");
-        let mut process = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
-            .arg(&socket)
-            .current_dir(directory.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let is_ready = |line: &str| line.contains("ready to accept connections");
-        assert!(lines.any(|line| is_ready(&line.unwrap())), "redis-server starts");
-        // What it says from here on is of no interest, but it must not wait for a reader.
-        std::thread::spawn(move || lines.for_each(drop));
-        Some(Real { process, socket, _directory: directory })
-    }
-
-    pub(super) fn client(&self) -> RealClient {
-        RealClient { stream: UnixStream::connect(&self.socket).unwrap(), pending: Vec::new() }
-    }
+/// Starts a Redis, if there is one of the version that we follow.
+pub(super) fn redis() -> Option<Real> {
+    let arguments = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"];
+    Real::start("redis-server", "v=7.0", &arguments, "ready to accept connections")
 }
 
 pub(super) struct RealClient {
@@ -63,13 +27,17 @@ pub(super) struct RealClient {
 }
 
 impl RealClient {
+    pub(super) fn of(real: &Real) -> RealClient {
+        RealClient { stream: UnixStream::connect(&real.socket).unwrap(), pending: Vec::new() }
+    }
+
     pub(super) fn ask(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let mut bytes = Vec::new();
         keyrack_wire::resp::command(&mut bytes, args);
         self.stream.write_all(&bytes).unwrap();
         let mut chunk = [0; 4096];
         loop {
-            if let Some(length) = whole(&self.pending) {
+            if let Some(length) = reply_bytes(&self.pending, &Limits::default()).unwrap() {
                 return self.pending.drain(..length).collect();
             }
             let read = self.stream.read(&mut chunk).unwrap();
@@ -79,34 +47,17 @@ impl RealClient {
     }
 }
 
-/// Bytes of the first reply, if it is whole.
-fn whole(bytes: &[u8]) -> Option<usize> {
-    let line = bytes.windows(2).position(|two| two == b"\r\n")?;
-    let head = std::str::from_utf8(&bytes[1..line]).unwrap();
-    let mut end = line + 2;
-    let count: i64 = if b"$=*~%".contains(&bytes[0]) { head.parse().unwrap() } else { -1 };
-    let Ok(count) = usize::try_from(count) else { return Some(end) };
-    if b"$=".contains(&bytes[0]) {
-        end += count + 2;
-        return (end <= bytes.len()).then_some(end);
-    }
-    for _ in 0..count * if bytes[0] == b'%' { 2 } else { 1 } {
-        end += whole(&bytes[end..])?;
-    }
-    Some(end)
-}
-
 #[test]
 fn a_real_redis_answers_the_scripts_alike() {
-    let Some(real) = Real::start() else {
+    let Some(real) = redis() else {
         println!("redis-server 7.0 is not installed: nothing compared");
         return;
     };
     let mut differences = Vec::new();
     for (name, script) in scripts() {
         let mut clients: BTreeMap<usize, RealClient> = BTreeMap::new();
-        real.client().ask(&[b"FLUSHALL"]);
-        real.client().ask(&[b"CONFIG", b"RESETSTAT"]);
+        RealClient::of(&real).ask(&[b"FLUSHALL"]);
+        RealClient::of(&real).ask(&[b"CONFIG", b"RESETSTAT"]);
         let mut is_ours = false;
         let mut lines = script.lines().enumerate().peekable();
         while let Some((number, line)) = lines.next() {
@@ -129,7 +80,7 @@ fn a_real_redis_answers_the_scripts_alike() {
             }
             let args = words(text);
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            let found = clients.entry(who).or_insert_with(|| real.client()).ask(&args);
+            let found = clients.entry(who).or_insert_with(|| RealClient::of(&real)).ask(&args);
             let found = draw(&found);
             let expected = expected.replace("closed\n", "");
             if !is_ours && found != expected && !are_times(text, &found, &expected) {
@@ -270,7 +221,7 @@ fn in_order(reply: &str, command: &str) -> String {
 
 #[test]
 fn a_real_redis_answers_random_requests_alike() {
-    let Some(real) = Real::start() else {
+    let Some(real) = redis() else {
         println!("redis-server 7.0 is not installed: nothing compared");
         return;
     };
@@ -278,7 +229,7 @@ fn a_real_redis_answers_random_requests_alike() {
     let site = Site::new(Options::default(), 1);
     let mut the_loop = site.a_loop(0);
     let mut ours = [the_loop.client(), the_loop.client()];
-    let mut theirs = [real.client(), real.client()];
+    let mut theirs = [RealClient::of(&real), RealClient::of(&real)];
     // Requests whose replies are inside of the reply of EXEC, where they are not sorted.
     let mut in_multi = [false, false];
     for round in 0..REQUESTS {

@@ -1,50 +1,11 @@
 //! What INFO, CONFIG and CLIENT tell: that it is true, and under which names Redis tells it.
 
-use super::compare::Real;
-use crate::glue::{address, options, rest, start};
+use super::compare::{RealClient, redis};
+use crate::glue::{Client, address, options, rest, start};
 use keyrack_rowstore::{Eviction as RowEviction, ModelRows, Options as RowOptions, RowStore};
 use keyrack_server::{Eviction, Options, Server};
 use keyrack_store::Durability;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-
-/// A client that sends lines.
-struct Client(BufReader<TcpStream>);
-
-impl Client {
-    fn of(server: &Server) -> Client {
-        Client(BufReader::new(TcpStream::connect(address(server, 0)).unwrap()))
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// Sends a line; its reply as text, of an array the elements with blanks between.
-    fn ask(&mut self, request: &str) -> String {
-        self.0.get_mut().write_all(format!("{request}\r\n").as_bytes()).unwrap();
-        self.reply()
-    }
-
-    fn reply(&mut self) -> String {
-        let head = self.line();
-        let count = |text: &str| text.parse::<usize>().unwrap();
-        match head.split_at(1) {
-            ("$", length) => {
-                let mut bytes = vec![0; count(length) + 2];
-                self.0.read_exact(&mut bytes).unwrap();
-                String::from_utf8_lossy(&bytes[..bytes.len() - 2]).into_owned()
-            }
-            ("*", elements) => {
-                (0..count(elements)).map(|_| self.reply()).collect::<Vec<_>>().join(" ")
-            }
-            _ => head,
-        }
-    }
-}
 
 fn value<'i>(info: &'i str, name: &str) -> &'i str {
     let found: Vec<&str> =
@@ -240,14 +201,14 @@ const NOT_HERE: [(&str, &[&str]); 9] = [
 
 #[test]
 fn names_of_info_and_client_list_are_those_of_redis() {
-    let Some(real) = Real::start() else {
+    let Some(real) = redis() else {
         println!("SKIPPED: redis-server 7.0 is not installed");
         return;
     };
     let server = serve(|_| {});
     let mut ours = Client::of(&server);
     ours.ask("SET a 1 EX 100");
-    let mut theirs = real.client();
+    let mut theirs = RealClient::of(&real);
     theirs.ask(&[b"SET", b"a", b"1", b"EX", b"100"]);
     let names = |text: &str| -> BTreeSet<String> {
         let lines = text.lines().filter(|line| !line.starts_with(['#', '$']));
