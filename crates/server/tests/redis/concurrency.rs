@@ -60,8 +60,7 @@ fn a_watched_counter_loses_no_addition() {
             });
         }
     });
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site.serve();
     let expected = (LOOPS * (ROUNDS / 4)).to_string();
     let reply = the_loop.ask(&mut client, &["GET", "counter"]);
     assert!(reply.ends_with(&format!(" {expected}")), "{reply}");

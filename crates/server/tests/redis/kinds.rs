@@ -17,9 +17,7 @@ fn put_columns(session: &mut dyn keyrack_rowstore::RowSession, key: &[u8], colum
 
 #[test]
 fn columns_are_a_hash_of_numbers_until_a_field_is_written() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     let columns: Vec<Vec<u8>> = (0..11u8).map(|column| vec![b'a' + column]).collect();
     let columns: Vec<&[u8]> = columns.iter().map(Vec::as_slice).collect();
     put_columns(&mut *the_loop.session, b"row", &columns);
@@ -50,9 +48,7 @@ fn columns_are_a_hash_of_numbers_until_a_field_is_written() {
 
 #[test]
 fn columns_are_returned_by_ranges() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     put_columns(&mut *the_loop.session, b"k", &[b"first", b"", b"third"]);
     let replies = the_loop.feed(&mut client, b"KR.RANGE k \"\"\r\nKR.RANGE k \"\" WITHCOLUMNS\r\n");
     let expected = "array(2)\n  \"k\"\n  \"first\"\n\
@@ -63,9 +59,7 @@ fn columns_are_returned_by_ranges() {
 /// Flags are memcached's. What changes a value keeps them, what replaces it does not.
 #[test]
 fn flags_of_another_protocol_are_kept() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     for (request, kept) in [
         (&["INCR", "k"][..], true),
         (&["APPEND", "k", "0"], true),
@@ -90,9 +84,7 @@ fn flags_of_another_protocol_are_kept() {
 
 #[test]
 fn info_has_every_section_and_counts_what_was_done() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     the_loop
         .feed(&mut client, b"SET a 1\r\nGET a\r\nGET a\r\nGET b\r\nNOSUCH\r\nINCR\r\nHGET a f\r\n");
     let info = String::from_utf8(the_loop.feed(&mut client, b"INFO everything\r\n")).unwrap();

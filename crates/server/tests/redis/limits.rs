@@ -47,9 +47,7 @@ fn before_authentication_requests_are_small() {
 fn a_value_above_the_limit_refuses_its_command_and_the_connection_goes_on() {
     let mut options = Options::default();
     options.bulk_bytes_max = 1 << 20;
-    let site = Site::new(options, 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(options, 1).serve();
     let (fits, above) = (vec![b'v'; 1 << 20], vec![b'v'; (1 << 20) + 1]);
     let mut bytes = Vec::new();
     keyrack_wire::resp::command(&mut bytes, &[b"SET", b"fits", &fits]);
@@ -74,9 +72,7 @@ fn an_exec_of_too_much_work_stops_there_and_changes_nothing() {
     const ROWS: u64 = 3000;
     let mut options = Options::default();
     options.transaction_work_max = 5000;
-    let site = Site::new(options, 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(options, 1).serve();
     let mut bytes = Vec::new();
     for n in 0..ROWS {
         let key = format!("k{n}");
@@ -109,9 +105,7 @@ fn an_exec_of_too_much_work_stops_there_and_changes_nothing() {
 fn a_command_over_more_keys_than_the_limit_is_refused_before_anything_is_changed() {
     let mut options = Options::default();
     options.transaction_work_max = 100;
-    let site = Site::new(options, 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(options, 1).serve();
     let numbers: Vec<String> = (0..200).map(|n| n.to_string()).collect();
     let command = |name: &'static str, count: usize| -> Vec<&str> {
         std::iter::once(name).chain(numbers[..count].iter().map(String::as_str)).collect()
@@ -132,9 +126,7 @@ fn a_command_over_more_keys_than_the_limit_is_refused_before_anything_is_changed
 /// Only output was budgeted: 64 KiB of pipelined HSET on a hash of 12 MB took 30 s.
 #[test]
 fn commands_on_a_large_row_yield() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     let value = "x".repeat(1 << 20);
     assert_eq!(the_loop.ask(&mut client, &["HSET", "large", "f", &value]), ":1");
     for _ in 0..100 {
@@ -162,9 +154,7 @@ fn commands_on_a_large_row_yield() {
 /// A PING waited for the rows of others.
 #[test]
 fn where_rows_have_to_wait_a_ping_is_answered() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     the_loop.ask(&mut client, &["SET", "k", "v"]);
     client.input.extend_from_slice(b"PING\r\nECHO a\r\nGET k\r\nPING\r\nSET k w\r\nGET k\r\n");
     the_loop.rows_wait = true;
@@ -182,9 +172,7 @@ fn where_rows_have_to_wait_a_ping_is_answered() {
 
 #[test]
 fn a_browser_is_not_answered_commands() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     let post = b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET a 1\r\n";
     the_loop.feed(&mut client, post);
     assert!(client.is_closed);
@@ -194,9 +182,7 @@ fn a_browser_is_not_answered_commands() {
 
 #[test]
 fn keys_and_ranges_are_cut_into_slices() {
-    let site = Site::new(small(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(small(), 1).serve();
     let mut other = the_loop.client();
     for key in 0..95 {
         the_loop.ask(&mut client, &["SET", &format!("{key:02}"), "v"]);
@@ -232,9 +218,7 @@ fn keys_and_ranges_are_cut_into_slices() {
 
 #[test]
 fn a_reply_that_is_too_large_is_an_error() {
-    let site = Site::new(small(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(small(), 1).serve();
     for key in 0..100 {
         the_loop.ask(&mut client, &["SET", &format!("{key:0100}"), "v"]);
     }
@@ -251,9 +235,7 @@ fn a_reply_that_is_too_large_is_an_error() {
 /// against a limit while they grow.
 #[test]
 fn one_value_asked_for_many_times_does_not_fill_the_memory() {
-    let site = Site::new(small(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(small(), 1).serve();
     the_loop.ask(&mut client, &["SET", "s", &"x".repeat(300)]);
     the_loop.ask(&mut client, &["HSET", "h", "f", &"x".repeat(300)]);
     let refused = "-ERR the reply would be too large; use SCAN, or KR.RANGE with LIMIT";
@@ -271,9 +253,7 @@ fn one_value_asked_for_many_times_does_not_fill_the_memory() {
 
 #[test]
 fn a_transaction_and_watched_keys_are_bounded() {
-    let site = Site::new(small(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(small(), 1).serve();
     assert_eq!(the_loop.ask(&mut client, &["WATCH", "a", "b", "a", "c"]), "+OK");
     let reply = the_loop.ask(&mut client, &["WATCH", "d"]);
     assert_eq!(reply, "-ERR too many watched keys");
@@ -286,9 +266,7 @@ fn a_transaction_and_watched_keys_are_bounded() {
 #[test]
 fn a_scan_returns_every_key_that_stays_once() {
     let mut rng = Rng::from_seed(seed_or(3));
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     for key in 0..1000 {
         the_loop.ask(&mut client, &["SET", &format!("stays:{key}"), "v"]);
     }
@@ -324,9 +302,7 @@ fn a_scan_returns_every_key_that_stays_once() {
 
 #[test]
 fn a_large_hash_is_scanned_in_parts() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     for field in 0..600 {
         the_loop.ask(&mut client, &["HSET", "h", &format!("f{field}"), "v"]);
     }
@@ -346,9 +322,7 @@ fn a_large_hash_is_scanned_in_parts() {
 
 #[test]
 fn a_pattern_made_to_take_long_is_refused() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     let pattern = "*".to_owned() + &"a".repeat(20_000) + "b";
     the_loop.ask(&mut client, &["SET", &"a".repeat(60_000), "v"]);
     let refused = "-ERR the pattern takes too many steps to match";
@@ -362,9 +336,7 @@ fn a_pattern_made_to_take_long_is_refused() {
 fn a_save_waits_for_its_checkpoint_and_a_sleep_for_its_time() {
     let mut options = Options::default();
     options.debug = true;
-    let site = Site::new(options, 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = Site::new(options, 1).serve();
     client.input.extend_from_slice(b"DEBUG SLEEP 1.5\r\nPING\r\n");
     assert_eq!(the_loop.iterate(&mut client), Verdict::Again);
     the_loop.now_ms = START_MS + 1499;
@@ -408,9 +380,7 @@ fn a_killed_client_is_closed_before_its_next_request() {
 /// Keys of digits are drawn about evenly.
 #[test]
 fn random_keys_are_spread() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     for key in 0..100 {
         the_loop.ask(&mut client, &["SET", &format!("user:{key:02}"), "v"]);
     }
@@ -437,9 +407,7 @@ fn random_words_harm_nothing() {
     let mut rng = Rng::from_seed(seed_or(4));
     let mut options = small();
     options.debug = true;
-    let site = Site::new(options, 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(options, 1).serve();
     let names = the_loop.ask(&mut client, &["COMMAND", "LIST"]);
     let mut names: Vec<&str> =
         names.split(' ').filter(|word| !word.starts_with(['*', '$'])).collect();
@@ -554,8 +522,7 @@ fn a_write_at_the_limit_of_memory_is_taken_after_flushall() {
     };
     let mut site = Site::new(Options::default(), 1);
     site.rows = Box::new(RowStore::in_memory(rows).unwrap());
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site.serve();
     let value = "v".repeat(900);
     let fill = |the_loop: &mut crate::redis::tool::Loop<'_>, client: &mut _| {
         (0..).find(|n| the_loop.ask(client, &["SET", &n.to_string(), &value]) != "+OK").unwrap()
@@ -586,8 +553,7 @@ fn small_rows() -> Box<dyn Rows> {
 fn an_exec_that_the_log_cannot_take_is_one_error_and_changes_nothing() {
     let mut site = Site::new(Options::default(), 1);
     site.rows = small_rows();
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site.serve();
     let key = |n: usize| format!("{n:0906}");
     for n in 0..100 {
         the_loop.ask(&mut client, &["SET", &key(n), "v"]);
@@ -620,8 +586,7 @@ fn what_memory_refuses_is_oom_and_the_rest_of_an_exec_is_done() {
     let mut site = Site::new(Options::default(), 1);
     let options = RowOptions { memory_max: 100_000, ..RowOptions::default() };
     site.rows = Box::new(RowStore::in_memory(options).unwrap());
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site.serve();
     let large = "v".repeat(200_000);
     let refused = "-OOM command not allowed: out of memory: memory-max of 100000 bytes is reached; \
                    raise it, remove rows, or choose the eviction clock";
@@ -640,8 +605,7 @@ fn what_memory_refuses_is_oom_and_the_rest_of_an_exec_is_done() {
 fn an_mset_that_is_refused_changes_nothing_and_is_not_counted() {
     let mut site = Site::new(Options::default(), 1);
     site.rows = small_rows();
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site.serve();
     let value = "v".repeat(2000);
     let keys: Vec<String> = (0..40).map(|n| format!("key{n}")).collect();
     for command in ["MSET", "MSETNX"] {

@@ -21,9 +21,7 @@ fn told(the_loop: &mut Loop<'_>, client: &mut Client, field: &str) -> String {
 
 #[test]
 fn watched_keys_were_counted_and_not_their_bytes() {
-    let site = site(1 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = site(1 << 20).serve();
     let key = |number: usize| format!("{}{number}", "k".repeat(100_000));
     for number in 1..=9 {
         assert_eq!(the_loop.ask(&mut client, &["WATCH", &key(number)]), "+OK");
@@ -56,9 +54,7 @@ fn watched_keys_were_counted_and_not_their_bytes() {
 /// may have, and one byte more is refused.
 #[test]
 fn a_watched_key_fits_to_the_byte() {
-    let site = site(1 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = site(1 << 20).serve();
     let mut can = |length: usize| {
         let reply = the_loop.ask(&mut client, &["WATCH", &"k".repeat(length)]);
         let held = site.memory.bytes();
@@ -126,9 +122,7 @@ fn transactions_of_many_connections_were_queued_without_a_limit_in_sum() {
 /// A broken transaction keeps no commands, whatever it was broken by.
 #[test]
 fn a_broken_transaction_kept_its_commands() {
-    let site = site(4 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = site(4 << 20).serve();
     let value = "x".repeat(100_000);
     the_loop.ask(&mut client, &["MULTI"]);
     assert_eq!(the_loop.ask(&mut client, &["SET", "k", &value]), "+QUEUED");
@@ -144,9 +138,7 @@ fn a_broken_transaction_kept_its_commands() {
 
 #[test]
 fn what_keys_found_was_no_memory_of_the_connection() {
-    let site = site(1 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = site(1 << 20).serve();
     for number in 0..3000 {
         the_loop.ask(&mut client, &["SET", &format!("{number:01000}"), "v"]);
     }
@@ -161,9 +153,7 @@ fn what_keys_found_was_no_memory_of_the_connection() {
 /// Sixteen bytes for each argument of a request that is not whole, which may have a million.
 #[test]
 fn many_small_arguments_took_memory_beside_their_bytes() {
-    let site = site(1 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = site(1 << 20).serve();
     let mut bytes = b"*1000000\r\n".to_vec();
     (0..100_000).for_each(|_| bytes.extend_from_slice(b"$1\r\na\r\n"));
     let reply = draw(&the_loop.feed(&mut client, &bytes));
@@ -184,9 +174,7 @@ fn many_small_arguments_took_memory_beside_their_bytes() {
 /// A single GET, a SET, a transaction: nothing is written that loops share.
 #[test]
 fn small_commands_write_to_no_memory_that_loops_share() {
-    let site = site(1 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (site, mut the_loop, mut client) = site(1 << 20).serve();
     let mut ask_all = || {
         assert_eq!(the_loop.ask(&mut client, &["SET", "k", "v"]), "+OK");
         assert_eq!(the_loop.ask(&mut client, &["GET", "k"]), "$1 v");
@@ -205,9 +193,7 @@ fn small_commands_write_to_no_memory_that_loops_share() {
 /// of the output. The small ones between them keep their places.
 #[test]
 fn pipelined_gets_of_large_values_were_in_memory_all_at_once() {
-    let site = site(8 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site(8 << 20).serve();
     let value = "v".repeat(1 << 20);
     the_loop.ask(&mut client, &["SET", "large", &value]);
     the_loop.ask(&mut client, &["SET", "small", "s"]);
@@ -241,9 +227,7 @@ fn pipelined_gets_of_large_values_were_in_memory_all_at_once() {
 
 #[test]
 fn a_value_for_which_there_is_no_memory_is_an_error_and_not_the_end() {
-    let site = site(1 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site(1 << 20).serve();
     the_loop.ask(&mut client, &["SET", "fits", &"v".repeat(800 << 10)]);
     the_loop.ask(&mut client, &["SET", "above", &"v".repeat(900 << 10)]);
     the_loop.ask(&mut client, &["SET", "small", "s"]);
@@ -257,9 +241,7 @@ fn a_value_for_which_there_is_no_memory_is_an_error_and_not_the_end() {
 /// A page of SCAN was bounded by the number of its keys alone, and keys may have 1 MiB.
 #[test]
 fn a_page_of_large_keys_was_as_large_as_they_are_together() {
-    let site = site(64 << 20);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = site(64 << 20).serve();
     for number in 0..50 {
         the_loop.ask(&mut client, &["SET", &format!("{number:02}{}", "k".repeat(100_000)), "v"]);
     }

@@ -42,9 +42,7 @@ fn pipeline() -> Vec<u8> {
 }
 
 fn whole(bytes: &[u8]) -> Vec<u8> {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     let replies = the_loop.feed(&mut client, bytes);
     assert!(client.is_closed, "QUIT closes");
     replies
@@ -62,18 +60,14 @@ fn replies_do_not_depend_on_how_requests_are_cut() {
         replies.extend(the_loop.feed(&mut client, &bytes[cut..]));
         assert_eq!(draw(&replies), draw(&expected), "cut at {cut}");
     }
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     let one_by_one = bytes.iter().flat_map(|&byte| the_loop.feed(&mut client, &[byte]));
     assert_eq!(draw(&one_by_one.collect::<Vec<u8>>()), draw(&expected));
 }
 
 #[test]
 fn words_on_a_line_are_a_request() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     let replies =
         the_loop.feed(&mut client, b"SET a \"x \\x41\"\r\nGET a\nGET \"a\"\r\n\r\nPING\r\n");
     assert_eq!(draw(&replies), "OK\n\"x A\"\n\"x A\"\nPONG\n");
@@ -179,9 +173,7 @@ fn closures_called_twice_and_rows_from_behind_change_nothing() {
 #[test]
 fn gets_are_answered_in_their_order_however_many() {
     let mut rng = Rng::from_seed(seed_or(2));
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     for key in 0..50 {
         the_loop.ask(&mut client, &["SET", &key.to_string(), &format!("value {key}")]);
     }
@@ -216,9 +208,7 @@ fn most_of_an_iteration(the_loop: &mut Loop<'_>, bytes: &[u8]) -> usize {
 
 #[test]
 fn a_pipeline_of_gets_of_large_values_does_not_fill_the_memory() {
-    let site = Site::new(Options::default(), 1);
-    let mut the_loop = site.a_loop(0);
-    let mut client = the_loop.client();
+    let (_, mut the_loop, mut client) = Site::new(Options::default(), 1).serve();
     the_loop.ask(&mut client, &["SET", "large", &"x".repeat(100_000)]);
     let mut bytes = Vec::new();
     (0..2000).for_each(|_| keyrack_wire::resp::command(&mut bytes, &[b"GET", b"large"]));

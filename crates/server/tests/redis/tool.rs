@@ -65,6 +65,15 @@ impl Site {
         }
     }
 
+    /// The one loop of a site, and a client of it. The site stays until the process ends, so that
+    /// the loop can borrow from it.
+    pub(crate) fn serve(self) -> (&'static Site, Loop<'static>, Client) {
+        let site: &'static Site = Box::leak(Box::new(self));
+        let the_loop = site.a_loop(0);
+        let client = the_loop.client();
+        (site, the_loop, client)
+    }
+
     pub(crate) fn a_loop(&self, loop_index: usize) -> Loop<'_> {
         let work = Rc::new(Work::default());
         let session = Counted::new(self.rows.session().unwrap(), Rc::clone(&work));
