@@ -31,6 +31,7 @@ pub mod control;
 mod durations;
 mod error;
 pub mod export;
+mod named;
 pub mod output;
 pub mod plan;
 pub mod respond;

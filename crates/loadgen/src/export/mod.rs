@@ -22,35 +22,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use keyrack_net::Endpoint;
 
 use crate::account::{Live, Sampled};
+use crate::named::named;
 
-/// What a run is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stage {
-    /// It connects.
-    #[default]
-    Connecting,
-    /// It writes the records.
-    Loading,
-    /// It sends without counting.
-    WarmingUp,
-    /// It measures.
-    Measuring,
-    /// It is between two measurements, or done.
-    Resting,
-}
-
-impl Stage {
-    const ALL: [Stage; 5] =
-        [Stage::Connecting, Stage::Loading, Stage::WarmingUp, Stage::Measuring, Stage::Resting];
-
-    fn name(self) -> &'static str {
-        match self {
-            Stage::Connecting => "connecting",
-            Stage::Loading => "loading",
-            Stage::WarmingUp => "warming_up",
-            Stage::Measuring => "measuring",
-            Stage::Resting => "resting",
-        }
+named! {
+    /// What a run is doing.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Stage {
+        /// It connects.
+        #[default]
+        Connecting = "connecting",
+        /// It writes the records.
+        Loading = "loading",
+        /// It sends without counting.
+        WarmingUp = "warming_up",
+        /// It measures.
+        Measuring = "measuring",
+        /// It is between two measurements, or done.
+        Resting = "resting",
     }
 }
 

@@ -23,6 +23,7 @@ pub use request::{Keys, Request};
 pub(crate) use resp::ASKING;
 pub use template::Template;
 
+use crate::named::named;
 use keyrack_wire::outcome::{Dialect, Failure, Kind};
 
 /// The language of a server.
@@ -78,23 +79,22 @@ impl Protocol {
     }
 }
 
-/// The classes that are accounted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Lookups.
-    Read,
-    /// Stores of any kind.
-    Update,
-    /// Removals.
-    Delete,
-    /// Arithmetic, touches and the like.
-    Other,
+named! {
+    /// The classes that are accounted apart.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Class {
+        /// Lookups.
+        Read = "read",
+        /// Stores of any kind.
+        Update = "update",
+        /// Removals.
+        Delete = "delete",
+        /// Arithmetic, touches and the like.
+        Other = "other",
+    }
 }
 
 impl Class {
-    /// All, in the order of tables.
-    pub const ALL: [Class; 4] = [Class::Read, Class::Update, Class::Delete, Class::Other];
-
     /// The class of a command.
     #[inline]
     #[must_use]
@@ -108,100 +108,48 @@ impl Class {
             Kind::Incr | Kind::Decr | Kind::Touch | Kind::Flush => Class::Other,
         }
     }
-
-    /// The name in tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Read => "read",
-            Class::Update => "update",
-            Class::Delete => "delete",
-            Class::Other => "other",
-        }
-    }
 }
 
-/// Why something did not work, as far as it is counted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ErrorClass {
-    /// Memcached's `SERVER_ERROR`, or a status that means it; an `ERR` of Redis.
-    Server,
-    /// `CLIENT_ERROR`: the request was not liked.
-    Client,
-    /// `ERROR`: the command is not known.
-    UnknownCommand,
-    /// The server has no memory for it.
-    OutOfMemory,
-    /// The value is longer than the server takes.
-    TooLarge,
-    /// The server asks for patience: `BUSY`, `LOADING`, temporary failures.
-    Busy,
-    /// `NOAUTH` and the like.
-    Auth,
-    /// `MOVED` where redirections are not followed, or too many of them.
-    Moved,
-    /// `ASK`, likewise.
-    Ask,
-    /// Another error of Redis.
-    Other,
-    /// A value that is not what was written, found by verification.
-    Corrupt,
-    /// Bytes that are no reply.
-    Protocol,
-    /// The server closed the connection.
-    Closed,
-    /// The connection was reset, or broke otherwise.
-    Reset,
-    /// No reply within the time for one.
-    Timeout,
-    /// No connection could be made.
-    Connect,
+named! {
+    /// Why something did not work, as far as it is counted apart.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum ErrorClass {
+        /// Memcached's `SERVER_ERROR`, or a status that means it; an `ERR` of Redis.
+        Server = "server-error",
+        /// `CLIENT_ERROR`: the request was not liked.
+        Client = "client-error",
+        /// `ERROR`: the command is not known.
+        UnknownCommand = "unknown-command",
+        /// The server has no memory for it.
+        OutOfMemory = "out-of-memory",
+        /// The value is longer than the server takes.
+        TooLarge = "too-large",
+        /// The server asks for patience: `BUSY`, `LOADING`, temporary failures.
+        Busy = "busy",
+        /// `NOAUTH` and the like.
+        Auth = "auth",
+        /// `MOVED` where redirections are not followed, or too many of them.
+        Moved = "moved",
+        /// `ASK`, likewise.
+        Ask = "ask",
+        /// Another error of Redis.
+        Other = "other",
+        /// A value that is not what was written, found by verification.
+        Corrupt = "corrupt",
+        /// Bytes that are no reply.
+        Protocol = "protocol",
+        /// The server closed the connection.
+        Closed = "closed",
+        /// The connection was reset, or broke otherwise.
+        Reset = "reset",
+        /// No reply within the time for one.
+        Timeout = "timeout",
+        /// No connection could be made.
+        Connect = "connect",
+    }
 }
 
 impl ErrorClass {
-    /// All of them.
-    pub const ALL: [ErrorClass; 16] = [
-        ErrorClass::Server,
-        ErrorClass::Client,
-        ErrorClass::UnknownCommand,
-        ErrorClass::OutOfMemory,
-        ErrorClass::TooLarge,
-        ErrorClass::Busy,
-        ErrorClass::Auth,
-        ErrorClass::Moved,
-        ErrorClass::Ask,
-        ErrorClass::Other,
-        ErrorClass::Corrupt,
-        ErrorClass::Protocol,
-        ErrorClass::Closed,
-        ErrorClass::Reset,
-        ErrorClass::Timeout,
-        ErrorClass::Connect,
-    ];
-
-    /// The name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            ErrorClass::Server => "server-error",
-            ErrorClass::Client => "client-error",
-            ErrorClass::UnknownCommand => "unknown-command",
-            ErrorClass::OutOfMemory => "out-of-memory",
-            ErrorClass::TooLarge => "too-large",
-            ErrorClass::Busy => "busy",
-            ErrorClass::Auth => "auth",
-            ErrorClass::Moved => "moved",
-            ErrorClass::Ask => "ask",
-            ErrorClass::Other => "other",
-            ErrorClass::Corrupt => "corrupt",
-            ErrorClass::Protocol => "protocol",
-            ErrorClass::Closed => "closed",
-            ErrorClass::Reset => "reset",
-            ErrorClass::Timeout => "timeout",
-            ErrorClass::Connect => "connect",
-        }
-    }
-
     /// The place in [`ErrorClass::ALL`].
     #[inline]
     #[must_use]

@@ -37,60 +37,31 @@ use std::path::PathBuf;
 pub use pace::{Pace, Paced};
 pub use reader::{Reader, Share};
 
+use crate::named::named;
+
 /// The size that version 4 gives to rows without one.
 const SIZE_MISSING: u32 = 50_000;
 
-/// What a row asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are those of memcached's commands")]
-pub enum Op {
-    Get,
-    Gets,
-    Set,
-    Add,
-    Replace,
-    Cas,
-    Append,
-    Prepend,
-    Delete,
-    Incr,
-    Decr,
+named! {
+    /// What a row asks for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[expect(missing_docs, reason = "the names are those of memcached's commands")]
+    pub enum Op {
+        Get = "get",
+        Gets = "gets",
+        Set = "set",
+        Add = "add",
+        Replace = "replace",
+        Cas = "cas",
+        Append = "append",
+        Prepend = "prepend",
+        Delete = "delete",
+        Incr = "incr",
+        Decr = "decr",
+    }
 }
 
 impl Op {
-    /// Every operation.
-    pub const ALL: [Op; 11] = [
-        Op::Get,
-        Op::Gets,
-        Op::Set,
-        Op::Add,
-        Op::Replace,
-        Op::Cas,
-        Op::Append,
-        Op::Prepend,
-        Op::Delete,
-        Op::Incr,
-        Op::Decr,
-    ];
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Op::Get => "get",
-            Op::Gets => "gets",
-            Op::Set => "set",
-            Op::Add => "add",
-            Op::Replace => "replace",
-            Op::Cas => "cas",
-            Op::Append => "append",
-            Op::Prepend => "prepend",
-            Op::Delete => "delete",
-            Op::Incr => "incr",
-            Op::Decr => "decr",
-        }
-    }
-
     /// Does it read and change nothing?
     #[must_use]
     pub const fn is_read(self) -> bool {
@@ -182,49 +153,24 @@ impl Options {
     }
 }
 
-/// Why a line is no row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// It has another number of columns than its format.
-    Columns,
-    /// A column that is a number is none, or negative, or too large.
-    Number,
-    /// Its operation is none that is known.
-    Operation,
-    /// It has no key.
-    KeyMissing,
-    /// Its key is longer than the protocol has.
-    KeyTooLong,
-    /// Its key has a blank or a control character.
-    KeyBytes,
-    /// It is longer than 64 KiB.
-    LineTooLong,
-}
-
-impl Fault {
-    /// Every reason.
-    pub const ALL: [Fault; 7] = [
-        Fault::Columns,
-        Fault::Number,
-        Fault::Operation,
-        Fault::KeyMissing,
-        Fault::KeyTooLong,
-        Fault::KeyBytes,
-        Fault::LineTooLong,
-    ];
-
-    /// The reason in words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Fault::Columns => "another number of columns",
-            Fault::Number => "a column that is no number, or out of range",
-            Fault::Operation => "an unknown operation",
-            Fault::KeyMissing => "no key",
-            Fault::KeyTooLong => "a key longer than the protocol has",
-            Fault::KeyBytes => "a key with a blank or a control character",
-            Fault::LineTooLong => "longer than 64 KiB",
-        }
+named! {
+    /// Why a line is no row.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Fault {
+        /// It has another number of columns than its format.
+        Columns = "another number of columns",
+        /// A column that is a number is none, or negative, or too large.
+        Number = "a column that is no number, or out of range",
+        /// Its operation is none that is known.
+        Operation = "an unknown operation",
+        /// It has no key.
+        KeyMissing = "no key",
+        /// Its key is longer than the protocol has.
+        KeyTooLong = "a key longer than the protocol has",
+        /// Its key has a blank or a control character.
+        KeyBytes = "a key with a blank or a control character",
+        /// It is longer than 64 KiB.
+        LineTooLong = "longer than 64 KiB",
     }
 }
 
@@ -265,7 +211,7 @@ impl fmt::Display for Counts {
             let kinds = Fault::ALL.iter().zip(self.faults).filter(|(_, count)| *count > 0);
             for (index, (fault, count)) in kinds.enumerate() {
                 let sign = if index == 0 { ":" } else { "," };
-                write!(f, "{sign} {count} with {}", fault.words())?;
+                write!(f, "{sign} {count} with {}", fault.name())?;
             }
             if let Some((line, _)) = self.first_faults.first() {
                 write!(f, " (first: line {line})")?;
@@ -312,7 +258,7 @@ pub enum Error {
 
 fn first(fault: Option<(u64, Fault)>) -> String {
     match fault {
-        Some((line, fault)) => format!("; line {line} has {}", fault.words()),
+        Some((line, fault)) => format!("; line {line} has {}", fault.name()),
         None => "; it is empty".to_owned(),
     }
 }
