@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -153,11 +154,8 @@ pub(crate) fn load(settings: Settings) -> Report {
     try_load(settings, None).unwrap()
 }
 
-pub(crate) fn try_load(
-    settings: Settings,
-    save: Option<&std::path::Path>,
-) -> keyrack_loadgen::Result<Report> {
-    load_with(settings, save, Arc::default())
+pub(crate) fn try_load(settings: Settings, save: Option<&Path>) -> keyrack_loadgen::Result<Report> {
+    load_with(settings, save, Arc::default(), &mut |_| {})
 }
 
 /// Runs the settings until the flag is set.
@@ -165,44 +163,32 @@ pub(crate) fn try_load_until(
     settings: Settings,
     stop: Arc<AtomicBool>,
 ) -> keyrack_loadgen::Result<Report> {
-    load_with(settings, None, stop)
+    load_with(settings, None, stop, &mut |_| {})
 }
 
 fn load_with(
     settings: Settings,
-    save: Option<&std::path::Path>,
+    save: Option<&Path>,
     stop: Arc<AtomicBool>,
+    observer: &mut dyn FnMut(&Event<'_>),
 ) -> keyrack_loadgen::Result<Report> {
-    let fs = RealFs;
-    let plan = Arc::new(Plan::new(settings, &fs)?);
-    let save = save.map(|path| OutputFile::growing(&fs, path)).transpose()?;
+    let fs: &dyn Fs = &RealFs;
+    let plan = Arc::new(Plan::new(settings, fs)?);
+    let save = save.map(|path| OutputFile::growing(fs, path)).transpose()?;
     let clock = Clock::calibrated();
     let began = clock.ticks();
-    let mut surroundings =
-        Surroundings { clock, stop, observer: &mut |_| {}, fs: &fs as &dyn Fs, save, began };
-    run(&plan, &mut surroundings)
+    run(&plan, &mut Surroundings { clock, stop, observer, fs, save, began })
 }
 
 /// Runs the settings; what the threads let others see is looked at when all is over.
 pub(crate) fn load_seen(settings: Settings) -> (Report, Sampled) {
-    let fs = RealFs;
-    let plan = Arc::new(Plan::new(settings, &fs).unwrap());
-    let clock = Clock::calibrated();
-    let began = clock.ticks();
     let mut threads = Vec::new();
-    let mut observer = |event: &Event<'_>| {
+    let report = load_with(settings, None, Arc::default(), &mut |event| {
         if let Event::Connected { live, .. } = event {
             threads = live.to_vec();
         }
-    };
-    let report = {
-        let (stop, save) = (Arc::default(), None);
-        let fs = &fs as &dyn Fs;
-        let mut surroundings =
-            Surroundings { clock, stop, observer: &mut observer, fs, save, began };
-        run(&plan, &mut surroundings).unwrap()
-    };
-    (report, Sampled::of(threads.iter().map(|live| &**live)))
+    });
+    (report.unwrap(), Sampled::of(threads.iter().map(|live| &**live)))
 }
 
 /// Asks again and again until it is so.
