@@ -81,33 +81,37 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts with their names, which travel between agents.
+    pub(crate) fn fields(&mut self) -> [(&'static str, &mut u64); 22] {
+        [
+            ("ops", &mut self.ops),
+            ("ops_in_time", &mut self.ops_in_time),
+            ("offered", &mut self.offered),
+            ("gets", &mut self.gets),
+            ("misses", &mut self.misses),
+            ("sets", &mut self.sets),
+            ("not_stored", &mut self.not_stored),
+            ("fills", &mut self.fills),
+            ("purged", &mut self.purged),
+            ("skipped", &mut self.skipped),
+            ("unanswered", &mut self.unanswered),
+            ("unsent", &mut self.unsent),
+            ("backlog", &mut self.backlog),
+            ("verified", &mut self.verified),
+            ("received_bytes", &mut self.received_bytes),
+            ("sent_bytes", &mut self.sent_bytes),
+            ("broken", &mut self.broken),
+            ("reconnects", &mut self.reconnects),
+            ("moved", &mut self.moved),
+            ("asked", &mut self.asked),
+            ("tier_misses", &mut self.tier_misses),
+            ("copies", &mut self.copies),
+        ]
+    }
+
     fn merge(&mut self, other: &Counts) {
-        let pairs: [(&mut u64, u64); 22] = [
-            (&mut self.ops, other.ops),
-            (&mut self.ops_in_time, other.ops_in_time),
-            (&mut self.offered, other.offered),
-            (&mut self.gets, other.gets),
-            (&mut self.misses, other.misses),
-            (&mut self.sets, other.sets),
-            (&mut self.not_stored, other.not_stored),
-            (&mut self.fills, other.fills),
-            (&mut self.purged, other.purged),
-            (&mut self.skipped, other.skipped),
-            (&mut self.unanswered, other.unanswered),
-            (&mut self.unsent, other.unsent),
-            (&mut self.backlog, other.backlog),
-            (&mut self.verified, other.verified),
-            (&mut self.received_bytes, other.received_bytes),
-            (&mut self.sent_bytes, other.sent_bytes),
-            (&mut self.broken, other.broken),
-            (&mut self.reconnects, other.reconnects),
-            (&mut self.moved, other.moved),
-            (&mut self.asked, other.asked),
-            (&mut self.tier_misses, other.tier_misses),
-            (&mut self.copies, other.copies),
-        ];
-        for (mine, theirs) in pairs {
-            *mine = mine.saturating_add(theirs);
+        for ((_, mine), (_, theirs)) in self.fields().into_iter().zip(other.clone().fields()) {
+            *mine = mine.saturating_add(*theirs);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | name of a count | is |
 //! |---|---|
-//! | `ops`, `gets`, ... | a field of [`Counts`] |
+//! | `ops`, `gets`, ... | a field of [`Counts`](crate::account::Counts) |
 //! | `error.CLASS` | failures of a class |
 //!
 //! | name of a histogram | is |
@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::agent::{Doing, Runner};
 use super::message::Prepared;
 use super::outcome::Outcome;
-use crate::account::{Account, Counts, Report, ThreadUse};
+use crate::account::{Account, Report, ThreadUse};
 use crate::plan::{Loading, Plan, Settings, check_rate};
 use crate::run::{Event, Fleet, Measurement, Surroundings};
 use crate::target::{Class, ErrorClass};
@@ -171,34 +171,6 @@ impl Runner for FleetRunner {
     }
 }
 
-/// Counts by their names.
-fn fields(counts: &mut Counts) -> [(&'static str, &mut u64); 22] {
-    [
-        ("ops", &mut counts.ops),
-        ("ops_in_time", &mut counts.ops_in_time),
-        ("offered", &mut counts.offered),
-        ("gets", &mut counts.gets),
-        ("misses", &mut counts.misses),
-        ("sets", &mut counts.sets),
-        ("not_stored", &mut counts.not_stored),
-        ("fills", &mut counts.fills),
-        ("purged", &mut counts.purged),
-        ("skipped", &mut counts.skipped),
-        ("unanswered", &mut counts.unanswered),
-        ("unsent", &mut counts.unsent),
-        ("backlog", &mut counts.backlog),
-        ("verified", &mut counts.verified),
-        ("received_bytes", &mut counts.received_bytes),
-        ("sent_bytes", &mut counts.sent_bytes),
-        ("broken", &mut counts.broken),
-        ("reconnects", &mut counts.reconnects),
-        ("moved", &mut counts.moved),
-        ("asked", &mut counts.asked),
-        ("tier_misses", &mut counts.tier_misses),
-        ("copies", &mut counts.copies),
-    ]
-}
-
 /// A report as it travels.
 #[must_use]
 pub fn outcome(report: &Report) -> Outcome {
@@ -211,7 +183,7 @@ pub fn outcome(report: &Report) -> Outcome {
         ..Outcome::default()
     };
     let account = &report.account;
-    for (name, count) in fields(&mut account.counts.clone()) {
+    for (name, count) in account.counts.clone().fields() {
         outcome.counts.insert(name.to_owned(), *count);
     }
     for (class, count, _) in account.errors.iter() {
@@ -242,7 +214,7 @@ pub fn report(name: &str, outcome: &Outcome) -> Result<Report, String> {
         None => Err(format!("its outcome has no histogram '{key}'")),
     };
     let mut account = Account::default();
-    for (key, own) in fields(&mut account.counts) {
+    for (key, own) in account.counts.fields() {
         *own = count(key)?;
     }
     for class in ErrorClass::ALL {
@@ -284,7 +256,7 @@ mod tests {
         sent.account.tally_mut(Class::Read).response.record_n(12_345, 7);
         sent.account.tally_mut(Class::Update).service.record(99);
         sent.account.delay.record(3);
-        for (index, (_, count)) in fields(&mut sent.account.counts).into_iter().enumerate() {
+        for (index, (_, count)) in sent.account.counts.fields().into_iter().enumerate() {
             *count = index as u64 + 1;
         }
         sent.account.errors.add(ErrorClass::Busy, 4, || "wait".to_owned());

@@ -31,28 +31,6 @@ pub struct Outcome {
     pub troubles: Vec<String>,
 }
 
-impl Outcome {
-    /// Adds what another process counted.
-    pub fn merge(&mut self, other: &Outcome) {
-        self.window_s = self.window_s.max(other.window_s);
-        self.is_interrupted |= other.is_interrupted;
-        for (name, count) in &other.counts {
-            let mine = self.counts.entry(name.clone()).or_default();
-            *mine = mine.saturating_add(*count);
-        }
-        for (name, histogram) in &other.histograms {
-            self.histograms.entry(name.clone()).or_default().merge(histogram);
-        }
-        let seconds = self.ops_by_second.len().max(other.ops_by_second.len());
-        self.ops_by_second.resize(seconds, 0);
-        for (mine, theirs) in self.ops_by_second.iter_mut().zip(&other.ops_by_second) {
-            *mine = mine.saturating_add(*theirs);
-        }
-        self.threads.extend_from_slice(&other.threads);
-        self.troubles.extend(other.troubles.iter().cloned());
-    }
-}
-
 /// A histogram on its way.
 #[derive(Serialize, Deserialize)]
 struct Parts {

@@ -52,18 +52,6 @@ pub struct Collected {
     pub lost: Vec<Lost>,
 }
 
-impl Collected {
-    /// All outcomes together.
-    #[must_use]
-    pub fn merged(&self) -> Outcome {
-        let mut all = Outcome::default();
-        for (_, outcome) in &self.outcomes {
-            all.merge(outcome);
-        }
-        all
-    }
-}
-
 /// Agents that do what a master says.
 #[derive(Debug)]
 pub struct Team {
@@ -259,25 +247,6 @@ impl Team {
             }
         }
         collected
-    }
-
-    /// Says that we are alive, and looks whether they are: to be called now and then while the
-    /// master does something else between two steps.
-    ///
-    /// # Errors
-    /// The first agent that is gone.
-    pub fn look_after(&mut self) -> Result<(), Error> {
-        for index in 0..self.agents.len() {
-            let deadlines = self.deadlines;
-            match self.agents[index].look(&deadlines) {
-                Ok(None) => {}
-                Ok(Some(message)) => {
-                    return Err(self.fail(index, format!("sent {}", message.name())));
-                }
-                Err(error) => return Err(self.fail(index, error.to_string())),
-            }
-        }
-        Ok(())
     }
 
     /// Lets the agents go, and waits a little until they have.
