@@ -39,8 +39,22 @@ impl Dice {
         self.below(times) == 0
     }
 
-    pub(crate) fn pick<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> &'a T {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.word().to_le_bytes()[7]
+    }
+
+    pub(crate) fn some_bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.byte()).collect()
+    }
+
+    /// A number of either sign and any size.
+    pub(crate) fn signed(&mut self) -> i64 {
+        let shift = self.below(64);
+        self.word().cast_signed() >> shift
     }
 
     /// Bytes, mostly few, mostly of those that mean something in a text protocol.

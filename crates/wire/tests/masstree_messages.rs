@@ -116,35 +116,27 @@ pub(crate) fn replies(
     parse(bytes, cuts, |input| Ok(parser.next(input, limits)?.map(|reply| say_reply(&reply))))
 }
 
-/// Reads one request whole, cut at each place, and byte by byte.
-fn request(bytes: &[u8]) -> Result<Said, Error> {
-    let limits = Limits::default();
-    let (mut said, end) = requests(bytes, [bytes.len()], &limits);
+/// Reads one message whole, cut at each place, and byte by byte.
+fn one(
+    bytes: &[u8],
+    parse: impl Fn(&[u8], Vec<usize>) -> (Vec<Said>, Result<usize, Error>),
+) -> Result<Said, Error> {
+    let whole = parse(bytes, vec![bytes.len()]);
     for cut in 0..bytes.len() {
-        assert_eq!(
-            requests(bytes, [cut, bytes.len()], &limits),
-            (said.clone(), end),
-            "cut at {cut}"
-        );
+        assert_eq!(parse(bytes, vec![cut, bytes.len()]), whole, "cut at {cut}");
     }
-    assert_eq!(requests(bytes, 1..=bytes.len(), &limits), (said.clone(), end));
+    assert_eq!(parse(bytes, (1..=bytes.len()).collect()), whole);
+    let (mut said, end) = whole;
     assert_eq!((said.len(), end?), (1, 0));
     Ok(said.remove(0))
 }
 
+fn request(bytes: &[u8]) -> Result<Said, Error> {
+    one(bytes, |bytes, cuts| requests(bytes, cuts, &Limits::default()))
+}
+
 fn reply(bytes: &[u8]) -> Result<Said, Error> {
-    let limits = Limits::default();
-    let (mut said, end) = replies(bytes, [bytes.len()], &limits);
-    for cut in 0..bytes.len() {
-        assert_eq!(
-            replies(bytes, [cut, bytes.len()], &limits),
-            (said.clone(), end),
-            "cut at {cut}"
-        );
-    }
-    assert_eq!(replies(bytes, 1..=bytes.len(), &limits), (said.clone(), end));
-    assert_eq!((said.len(), end?), (1, 0));
-    Ok(said.remove(0))
+    one(bytes, |bytes, cuts| replies(bytes, cuts, &Limits::default()))
 }
 
 fn seq(number: u64) -> Int {

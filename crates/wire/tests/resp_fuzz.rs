@@ -61,7 +61,7 @@ fn limits() -> Limits {
 fn line(dice: &mut Dice, args: &[Vec<u8>], out: &mut Vec<u8>) {
     for arg in args {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"*$-+:.".contains(byte);
-        out.extend_from_slice(dice.pick(&[b" ", b"\t ", b" "]));
+        out.extend_from_slice(dice.pick(&[&b" "[..], b"\t ", b"  "]));
         if !arg.is_empty() && arg.iter().all(plain) && dice.once_in(2) {
             out.extend_from_slice(arg);
             continue;

@@ -2,10 +2,11 @@
 //! Whatever they come to, it must be what [`super::codec::check`] says.
 
 use keyrack_testkit::fuzz::{Budget, corpus, kept};
+use keyrack_testkit::random::seed_or;
 
 use super::codec::{BinaryReplies, BinaryRequests, Codec, TextReplies, TextRequests, check};
 use super::make;
-use super::random::Random;
+use crate::dice::Dice;
 
 /// Messages of each kind that the usual run makes.
 const MESSAGES: u64 = 200_000;
@@ -59,30 +60,30 @@ const WORDS: [&[u8]; 44] = [
 ];
 
 /// Changes some bytes of a message.
-fn spoil(random: &mut Random, message: &mut Vec<u8>) {
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(message.len() + 1);
-        match random.below(7) {
-            0 if at < message.len() => message[at] ^= 1 << random.below(8),
+fn spoil(dice: &mut Dice, message: &mut Vec<u8>) {
+    for _ in 0..1 + dice.below(4) {
+        let at = dice.below(message.len() + 1);
+        match dice.below(7) {
+            0 if at < message.len() => message[at] ^= 1 << dice.below(8),
             1 if at < message.len() => {
-                message[at] = random.pick(&[0, 0x20, 0x0A, 0x0D, 0x7F, 0xFF]);
+                message[at] = dice.pick(&[0, 0x20, 0x0A, 0x0D, 0x7F, 0xFF]);
             }
             2 => {
-                let end = (at + random.below(8)).min(message.len());
+                let end = (at + dice.below(8)).min(message.len());
                 message.drain(at..end);
             }
             3 => {
-                let count = random.below(8);
-                let bytes = random.bytes(count);
+                let count = dice.below(8);
+                let bytes = dice.some_bytes(count);
                 message.splice(at..at, bytes);
             }
             4 => message.truncate(at),
             5 => {
-                let end = (at + random.below(4)).min(message.len());
-                message.splice(at..end, random.pick(&WORDS).iter().copied());
+                let end = (at + dice.below(4)).min(message.len());
+                message.splice(at..end, dice.pick(&WORDS).iter().copied());
             }
             _ => {
-                let end = (at + random.below(30)).min(message.len());
+                let end = (at + dice.below(30)).min(message.len());
                 message.extend_from_within(at..end);
             }
         }
@@ -90,22 +91,22 @@ fn spoil(random: &mut Random, message: &mut Vec<u8>) {
 }
 
 /// Bytes that nobody meant, and words in no order.
-fn noise(random: &mut Random, message: &mut Vec<u8>, first: u8) {
-    if random.once_in(2) {
+fn noise(dice: &mut Dice, message: &mut Vec<u8>, first: u8) {
+    if dice.once_in(2) {
         message.push(first);
-        let count = random.below(60);
-        message.extend(random.bytes(count));
+        let count = dice.below(60);
+        message.extend(dice.some_bytes(count));
     } else {
-        for _ in 0..random.below(12) {
-            message.extend_from_slice(random.pick(&WORDS));
+        for _ in 0..dice.below(12) {
+            message.extend_from_slice(dice.pick(&WORDS));
         }
     }
 }
 
 /// Reads a message, and what follows it or its refusal.
-fn check_all<C: Codec>(message: &[u8], random: &mut Random) {
+fn check_all<C: Codec>(message: &[u8], dice: &mut Dice) {
     let mut rest = message;
-    while let Some(bytes) = check::<C>(rest, random.below(1 << 20)) {
+    while let Some(bytes) = check::<C>(rest, dice.below(1 << 20)) {
         match rest.get(bytes..) {
             Some(more) if !more.is_empty() => rest = more,
             _ => break,
@@ -119,26 +120,26 @@ fn fuzz<C: Codec>(
     parts: u64,
     seed: u64,
     first: u8,
-    make: fn(&mut Random, &mut Vec<u8>),
+    make: fn(&mut Dice, &mut Vec<u8>),
 ) {
-    let mut random = Random::new(seed);
-    let seed = random.seed();
+    let seed = seed_or(seed);
+    let mut dice = Dice::new(seed);
     for message in corpus(target, env!("CARGO_MANIFEST_DIR")) {
-        kept(target, seed, &message, || check_all::<C>(&message, &mut random));
+        kept(target, seed, &message, || check_all::<C>(&message, &mut dice));
     }
     let mut budget = Budget::new(MESSAGES, parts);
     let mut message = Vec::new();
     while budget.spend() {
         message.clear();
-        match random.below(8) {
-            0 => noise(&mut random, &mut message, first),
-            1 => make(&mut random, &mut message),
+        match dice.below(8) {
+            0 => noise(&mut dice, &mut message, first),
+            1 => make(&mut dice, &mut message),
             _ => {
-                make(&mut random, &mut message);
-                spoil(&mut random, &mut message);
+                make(&mut dice, &mut message);
+                spoil(&mut dice, &mut message);
             }
         }
-        kept(target, seed, &message, || check_all::<C>(&message, &mut random));
+        kept(target, seed, &message, || check_all::<C>(&message, &mut dice));
     }
 }
 

@@ -7,7 +7,6 @@ mod fuzz;
 mod make;
 mod meta;
 mod numbers;
-mod random;
 mod text;
 mod whole;
 

@@ -5,7 +5,8 @@ use super::codec::{
     BinaryReplies, BinaryRequests, Codec, TextReplies, TextRequests, check, complete,
 };
 use super::make;
-use super::random::Random;
+use crate::dice::Dice;
+use keyrack_testkit::random::seed_or;
 use keyrack_wire::memcached::Parsed;
 
 /// What a stream came to: each message and each refusal, as it prints itself.
@@ -30,12 +31,12 @@ fn all<C: Codec>(mut stream: &[u8]) -> Vec<String> {
 
 /// The same, of a stream that comes in pieces of random sizes. A reader that trusts the number in
 /// [`Parsed::Incomplete`] sees no message later than one that tries at every piece.
-fn in_pieces<C: Codec>(stream: &[u8], random: &mut Random) -> Vec<String> {
+fn in_pieces<C: Codec>(stream: &[u8], dice: &mut Dice) -> Vec<String> {
     let (mut seen, mut buffer) = (Vec::new(), Vec::new());
     let (mut skip, mut needed) = (0_u64, 1);
     let mut at = 0;
     while at < stream.len() {
-        let piece = if random.once_in(3) { random.below(40) } else { 1 };
+        let piece = if dice.once_in(3) { dice.below(40) } else { 1 };
         let end = stream.len().min(at + piece);
         buffer.extend_from_slice(&stream[at..end]);
         at = end;
@@ -69,35 +70,35 @@ fn in_pieces<C: Codec>(stream: &[u8], random: &mut Random) -> Vec<String> {
 }
 
 /// A stream of whole messages with something broken in between now and then.
-fn stream(random: &mut Random, make: fn(&mut Random, &mut Vec<u8>), broken: &[&[u8]]) -> Vec<u8> {
+fn stream(dice: &mut Dice, make: fn(&mut Dice, &mut Vec<u8>), broken: &[&[u8]]) -> Vec<u8> {
     let mut stream = Vec::new();
-    for _ in 0..1 + random.below(12) {
-        if !broken.is_empty() && random.once_in(4) {
-            stream.extend_from_slice(random.pick(broken));
+    for _ in 0..1 + dice.below(12) {
+        if !broken.is_empty() && dice.once_in(4) {
+            stream.extend_from_slice(dice.pick(broken));
         } else {
-            make(random, &mut stream);
+            make(dice, &mut stream);
         }
     }
     stream
 }
 
-fn same_in_pieces<C: Codec>(make: fn(&mut Random, &mut Vec<u8>), broken: &[&[u8]]) {
-    let mut random = Random::new(11);
+fn same_in_pieces<C: Codec>(make: fn(&mut Dice, &mut Vec<u8>), broken: &[&[u8]]) {
+    let mut dice = Dice::new(seed_or(11));
     for _ in 0..600 {
-        let stream = stream(&mut random, make, broken);
+        let stream = stream(&mut dice, make, broken);
         let expected = all::<C>(&stream);
         assert!(!expected.is_empty());
-        assert_eq!(in_pieces::<C>(&stream, &mut random), expected, "{}", stream.escape_ascii());
+        assert_eq!(in_pieces::<C>(&stream, &mut dice), expected, "{}", stream.escape_ascii());
     }
 }
 
 /// Every message, cut before each of its bytes, is incomplete; whole it is what it was made from.
-fn cut_everywhere<C: Codec>(make: fn(&mut Random, &mut Vec<u8>)) {
-    let mut random = Random::new(12);
+fn cut_everywhere<C: Codec>(make: fn(&mut Dice, &mut Vec<u8>)) {
+    let mut dice = Dice::new(seed_or(12));
     let mut message = Vec::new();
     for _ in 0..1500 {
         message.clear();
-        make(&mut random, &mut message);
+        make(&mut dice, &mut message);
         complete::<C>(&message);
         for cut in 0..message.len() {
             match C::parse(&message[..cut], &LIMITS) {
