@@ -48,8 +48,7 @@ fn verbs(repeat: &Value) -> &Vec<Value> {
 /// error.
 #[test]
 fn counts_sum_to_the_ops_asked_for() {
-    let lab = Lab::new();
-    lab.write("a.cnf", "[null]\nfail_get_every = 7\n");
+    let lab = Lab::with("a.cnf", "[null]\nfail_get_every = 7\n");
     lab.write("work.lua", ROTATION);
     let out = lab.run(
         "bench --config a.cnf --backend null,btree --threads 1,3 --ops 1001 --items 200 \
@@ -79,8 +78,7 @@ fn counts_sum_to_the_ops_asked_for() {
 /// A unit of many verbs: every one of them is counted, and a range counts once whatever its rows.
 #[test]
 fn a_unit_may_hold_many_verbs() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "w.lua",
         r#"return { name = "w",
           load = function() for i = 1, 9 do kv.put("k" .. i, "v") end end,
@@ -148,8 +146,7 @@ fn a_load_is_whole_with_any_number_of_threads() {
 /// The columns that existing readers know come first, under their names and in their order.
 #[test]
 fn tsv_has_a_row_for_each_verb_of_each_cell() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.run(
         "bench --backend skiplist,btree --threads 1,2 --ops 80 --batch 4 --probe none \
          --report tsv:r.tsv,json:r.json work.lua workloads/batch.lua",
@@ -186,8 +183,7 @@ fn tsv_has_a_row_for_each_verb_of_each_cell() {
 /// The timeline has rows where an interval was given, of every repeat and with both rates.
 #[test]
 fn a_timeline_needs_an_interval() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend btree --secs 0.3 --repeat 2 --probe none --report timeline:tl.tsv";
     lab.run(&format!("{line} work.lua")).exits(0);
     let text = lab.read("tl.tsv");
@@ -219,8 +215,7 @@ fn a_timeline_needs_an_interval() {
 #[test]
 fn traces_are_the_same_for_every_engine_and_number_of_threads() {
     for workload in ["workloads/mixed.lua", "workloads/mixed-declarative.lua", "ycsb/a"] {
-        let lab = Lab::new();
-        lab.make_dir("data");
+        let lab = Lab::with_dir("data");
         let traces = |flags: &str| {
             lab.run(&format!(
                 "bench --items 500 --trace-hash --probe none --data-dir data --durability none \
@@ -256,8 +251,7 @@ fn traces_are_the_same_for_every_engine_and_number_of_threads() {
 /// Without the flag there is nothing to pay for and nothing to read.
 #[test]
 fn traces_are_hashed_on_request_alone() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.run("bench --backend btree --ops 5 --probe none --report json:r.json work.lua").exits(0);
     assert_eq!(repeats(&lab.json("r.json"))[0]["trace_hashes"].as_array().unwrap().len(), 0);
 }
@@ -282,8 +276,7 @@ fn a_warm_up_is_in_no_number() {
 /// A rate search tries many rates on one store: what that moved was set against the work of one.
 #[test]
 fn a_rate_search_has_no_amplification_of_writes() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.run(
         "bench --backend flodb --data-dir data --rate-search p99<10s --secs 0.1 --items 100 \
          --probe none --report json:r.json ycsb/a",

@@ -5,15 +5,13 @@ use crate::support::{Lab, ONE_GET, Outcome};
 
 /// `keyrack bench` in a directory where `one.lua` is a good workload.
 fn bench(line: &str) -> Outcome {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     lab.run(&format!("bench {line}"))
 }
 
 /// A run of `one.lua` with the configuration `text` in `a.cnf`.
 fn configured(text: &str) -> Outcome {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     lab.write("a.cnf", text);
     lab.run("bench --config a.cnf --ops 5 one.lua")
 }
@@ -128,8 +126,7 @@ fn a_name_given_twice_is_refused() {
 
 #[test]
 fn equals_signs_and_repeated_flags_are_taken() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     let line = "bench --ops=3 --ops=7 --backend=null --probe=none --report=json:r.json one.lua";
     lab.run(line).exits(0);
     assert_eq!(lab.json("r.json")["header"]["ops"], 7);
@@ -153,8 +150,7 @@ fn a_config_is_read_strictly() {
 /// What an engine's section says is checked before anything is measured, as a flag is.
 #[test]
 fn a_bad_engine_option_is_refused_before_anything_runs() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     for (key, value) in [("miss", "maybe"), ("value_bytes", "64MB"), ("fail_every", "-1")] {
         lab.write("a.cnf", format!("[null]\n{key} = {value}\n"));
         let out = lab.run("bench --backend null --config a.cnf --ops 5 one.lua");

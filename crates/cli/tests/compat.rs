@@ -82,8 +82,7 @@ fn batch_sweeps_have_their_shape() {
 /// The table always has a batch column, also where nothing is batched.
 #[test]
 fn the_summary_always_has_a_batch_column() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let out = lab.keybench("--threads 1,2 --ops 40 --probe none work.lua").exits(0);
     let head = after(&out.stdout, "rotation: sweep summary (medians)");
     assert_eq!(words(head), ["engine", "threads", "batch", "wu/sec", "ops/sec", "p50", "p99"]);
@@ -95,8 +94,7 @@ fn the_summary_always_has_a_batch_column() {
 
 #[test]
 fn several_backends_are_compared_as_before() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let out = lab.keybench("--backend skiplist,btree --ops 40 --probe none work.lua").exits(0);
     let out = out.says("engine=skiplist,btree seed=1");
     assert_eq!(out.stdout.matches("\n=== rotation ===\n").count(), 2);
@@ -104,8 +102,7 @@ fn several_backends_are_compared_as_before() {
 
 #[test]
 fn status_lines_carry_t_and_b() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let out =
         lab.keybench("--secs 1.5 --threads 2 --probe none --progress plain work.lua").exits(0);
     let out = out.warns("  seeding rotation on skiplist").warns(" with 2 threads ... done (");
@@ -131,16 +128,14 @@ fn help_and_usage_go_to_standard_error() {
 /// The help once promised the engines that the new name runs when none is named.
 #[test]
 fn help_names_the_engine_that_runs_by_default() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     lab.keybench("--help").exits(0).warns("[default: skiplist]");
     lab.keybench("--ops 5 --probe none one.lua").exits(0).says("engine=skiplist seed=");
 }
 
 #[test]
 fn mistakes_carry_the_old_name() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     let line = lab.keybench("--ops x one.lua").refuses(&["--ops", "'x'"]);
     assert!(line.starts_with("keybench: "), "{line}");
     let line =
@@ -154,8 +149,7 @@ fn mistakes_carry_the_old_name() {
 /// Their configuration file and their replay line.
 #[test]
 fn a_config_of_the_original_runs() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.write(
         "a.cnf",
         "keybench 0.1.0 replay file - reproduce with:  keybench --config <path>\n\n[bench]\n\

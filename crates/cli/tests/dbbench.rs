@@ -20,8 +20,7 @@ fn listed(lab: &Lab, prefix: &str) -> Vec<String> {
 
 #[test]
 fn every_listed_workload_runs_on_the_persistent_engines() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let names = listed(&lab, "db/");
     assert_eq!(names.len(), 14, "{names:?}");
     let line = format!(
@@ -48,8 +47,7 @@ fn every_listed_workload_runs_on_the_persistent_engines() {
 
 #[test]
 fn a_list_on_one_store_is_what_db_bench_runs() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let line = format!(
         "bench --backend flodb --data-dir data {SMALL} --report json:r.json,dbbench \
          db/fillrandom,db/overwrite,db/readrandom,db/readseq,db/readreverse,db/seekrandom"
@@ -91,8 +89,7 @@ fn a_store_that_stays_is_filled_once() {
 
 #[test]
 fn what_cannot_be_is_refused_in_a_line() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.run("bench --backend masstree db/fillsync")
         .refuses(&["db/fillsync makes synced puts", "'masstree'"]);
     lab.run("bench --backend flodb --data-dir data --durability none db/fillsync")
@@ -111,8 +108,7 @@ fn what_cannot_be_is_refused_in_a_line() {
 
 #[test]
 fn engine_options_make_a_fair_comparison() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.write(
         "a.cnf",
         "[bench]\n[flodb]\ncompression = zstd\nfilter_bits = 0\ndurability = none\n",

@@ -28,8 +28,7 @@ use crate::support::{
 /// Defect 1.
 #[test]
 fn failed_cells_no_longer_exit_0() {
-    let lab = Lab::new();
-    lab.write("bad.lua", "return { name = 'bad', run = function() error('x') end }");
+    let lab = Lab::with("bad.lua", "return { name = 'bad', run = function() error('x') end }");
     lab.write("one.lua", ONE_GET);
     let out = lab.run("bench --backend null --ops 5 --probe none one.lua bad.lua").exits(1);
     let at_end = out.stdout.find("failed cells:\n  bad null t1").unwrap();
@@ -39,8 +38,7 @@ fn failed_cells_no_longer_exit_0() {
 /// Defect 2.
 #[test]
 fn write_failures_are_no_longer_invisible() {
-    let lab = Lab::new();
-    lab.write("f.cnf", "[null]\nfail_every = 2\n");
+    let lab = Lab::with("f.cnf", "[null]\nfail_every = 2\n");
     for (verb, call, share) in [
         ("put", "kv.put('k', 'v')", "50.0"),
         ("del", "kv.del('k')", "50.0"),
@@ -57,8 +55,7 @@ fn write_failures_are_no_longer_invisible() {
 /// Defect 4.
 #[test]
 fn true_is_no_longer_zero_and_garbage_no_longer_silent() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     let line =
         "bench --backend null --ops 8 --probe none --report json:r.json --config a.cnf one.lua";
     // `true` as a flag of an engine: lookups miss.
@@ -82,8 +79,7 @@ fn true_is_no_longer_zero_and_garbage_no_longer_silent() {
 /// Defect 5.
 #[test]
 fn ops_now_override_the_secs_of_a_config() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     lab.write("a.cnf", "secs = 600\nbackend = null\nprobe = none\nreport = json:r.json\n");
     lab.run("bench --config a.cnf --ops 50 one.lua").exits(0);
     let run = lab.json("r.json");
@@ -99,8 +95,7 @@ fn ops_now_override_the_secs_of_a_config() {
 /// Defect 6.
 #[test]
 fn a_replay_no_longer_forgets() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "w.lua",
         "local n = kb.param('n', 1) -- a # and a ; in a comment\n\
         return { name = 'w', run = function() kv.get('k' .. n) end }",
@@ -148,8 +143,7 @@ fn a_replay_no_longer_forgets() {
 /// Defect 7.
 #[test]
 fn report_directories_no_longer_collide() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     let base = "a/b/c,d:e f";
     let words =
         ["bench", "--backend", "null", "--ops", "5", "--probe", "none", "--report-dir", base];
@@ -170,8 +164,7 @@ fn report_directories_no_longer_collide() {
 /// Defect 8.
 #[test]
 fn the_summary_is_no_longer_among_tsv_nor_missing_from_files() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend skiplist,btree --ops 40 --probe none";
     let out = lab.run(&format!("{line} --report tsv work.lua")).exits(0);
     let rows = tsv(&out.stdout);
@@ -184,8 +177,7 @@ fn the_summary_is_no_longer_among_tsv_nor_missing_from_files() {
 /// Defect 9.
 #[test]
 fn del_and_a_stopped_scan_no_longer_differ_by_engine() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.write(
         "w.lua",
         r#"
@@ -216,8 +208,7 @@ end }
 /// nothing.
 #[test]
 fn wall_no_longer_holds_the_start_of_the_machines() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "slow.lua",
         "local start = os.clock()\nwhile os.clock() - start < 1 do end\n\
          return { name = 'slow', run = function() end }",
@@ -234,8 +225,7 @@ fn wall_no_longer_holds_the_start_of_the_machines() {
 #[test]
 fn engines_now_take_turns() {
     let order = |flags: &str| {
-        let lab = Lab::new();
-        lab.write("one.lua", ONE_GET);
+        let lab = Lab::with("one.lua", ONE_GET);
         let line = format!(
             "bench --backend skiplist,btree --ops 20 --probe none --report json:r.json \
              {flags} one.lua"
@@ -269,8 +259,7 @@ fn engines_now_take_turns() {
 /// did.
 #[test]
 fn random_streams_are_no_longer_correlated() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "w.lua",
         "return { name = 'w', run = function() kv.get('k' .. math.random(1, 1000000000)) end }",
     );
@@ -303,8 +292,7 @@ fn random_streams_are_no_longer_correlated() {
 /// Defect 13. One sample and one call of the engine, whose keys each count.
 #[test]
 fn mget_is_one_call() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "w.lua",
         "return { name = 'w', load = function() kv.put('a', '1') end,\n\
          run = function() local got = kv.mget { 'a', 'b', 'a' }\n\
@@ -321,8 +309,7 @@ fn mget_is_one_call() {
 /// Defect 14.
 #[test]
 fn rows_no_longer_lack_what_error_bars_need() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.run(
         "bench --backend btree --repeat 3 --secs 0.1 --timeline 0.02 --probe none \
          --report json:r.json,tsv:r.tsv,timeline:tl.tsv work.lua",
@@ -353,8 +340,7 @@ fn rows_no_longer_lack_what_error_bars_need() {
 /// each workload its own size.
 #[test]
 fn an_unlucky_run_no_longer_leaves_directories() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.write(
         "bad.lua",
         "return { name = 'bad', run = function() kv.put('a', 'b') error('x') end }",
@@ -384,8 +370,7 @@ fn an_unlucky_run_no_longer_leaves_directories() {
 /// Defect 16.
 #[test]
 fn values_are_no_longer_runs_of_one_letter() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "w.lua",
         r#"
 local K = kb.sequential { fmt = "k:%012d", n = 100 }
@@ -408,8 +393,7 @@ end }
 /// Defect 17.
 #[test]
 fn a_write_inside_a_scan_no_longer_deadlocks() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     for write in ["kv.put('c', 'x')", "kv.del('a')", "kv.mput{{key='c', val='x'}}", "kv.mdel{'a'}"]
     {
         lab.write(

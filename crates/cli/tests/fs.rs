@@ -7,12 +7,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// A log with a few entries of each kind.
-fn log(lab: &Lab) {
+fn log() -> Lab {
+    let lab = Lab::with("text", "hello\n");
     lab.run("fs mkdir --db s -p /a/b /empty").exits(0);
     lab.run("fs create --db s --mode 600 /a/f /a/b/g").exits(0);
-    lab.write("text", "hello\n");
     lab.run("fs put --db s text /a/text").exits(0);
     lab.run("fs ln --db s -s ../text /a/b/link").exits(0);
+    lab
 }
 
 #[track_caller]
@@ -22,8 +23,7 @@ fn out(lab: &Lab, line: &str) -> String {
 
 #[test]
 fn what_is_made_is_there_and_what_is_removed_is_not() {
-    let lab = Lab::new();
-    log(&lab);
+    let lab = log();
     assert_eq!(out(&lab, "fs ls --db s"), "a\nempty\n");
     assert_eq!(out(&lab, "fs ls --db s /a /a/b"), "/a:\nb\nf\ntext\n\n/a/b:\ng\nlink\n");
     assert_eq!(out(&lab, "fs get --db s /a/b/link"), "hello\n");
@@ -55,12 +55,11 @@ fn what_is_made_is_there_and_what_is_removed_is_not() {
 
 #[test]
 fn what_cannot_be_is_told_in_a_line() {
-    let lab = Lab::new();
+    let lab = log();
     lab.run("fs ls").refuses(&["--db DIR"]);
     lab.run("fs ls --db none /").refuses(&["none", "no log", "keyrack fs mkdir"]);
     lab.run("fs rm --db none /x").refuses(&["none", "no log"]);
     assert!(!lab.exists("none"));
-    log(&lab);
     lab.run("fs mkdir --db s /a").exits(1).warns("/a: it exists already");
     lab.run("fs mkdir --db s a").exits(2).warns("begin with a slash");
     lab.run("fs ls --db s /x /a").exits(1).says("text").warns("/x: no such file");
@@ -92,8 +91,7 @@ fn what_cannot_be_is_told_in_a_line() {
 
 #[test]
 fn rights_count_for_who_asks() {
-    let lab = Lab::new();
-    log(&lab);
+    let lab = log();
     lab.run("fs ls --db s --as 5:5 /a").exits(0);
     lab.run("fs get --db s --as 5:5 /a/f").exits(1).warns("/a/f: permission denied");
     lab.run("fs create --db s --as 5:5 /mine").exits(1).warns("/mine: permission denied");
@@ -106,8 +104,7 @@ fn rights_count_for_who_asks() {
 
 #[test]
 fn entries_are_found_by_what_they_are() {
-    let lab = Lab::new();
-    log(&lab);
+    let lab = log();
     let found = |conditions: &str| {
         out(&lab, &format!("fs find --db s {conditions}")).lines().collect::<Vec<_>>().join(" ")
     };
@@ -130,8 +127,7 @@ fn entries_are_found_by_what_they_are() {
 
 #[test]
 fn logs_are_published_read_together_and_compared() {
-    let lab = Lab::new();
-    log(&lab);
+    let lab = log();
     assert!(out(&lab, "fs publish --db s --registry r one").starts_with("one@1\t"));
     lab.run("fs publish --db s --registry r --version 1 one").exits(1).warns("one@1 is published");
     lab.run("fs mkdir --db t --registry r --base one /t").exits(0);
@@ -436,8 +432,7 @@ fn the_benchmark_lists_resumes_and_removes() {
 
 #[test]
 fn a_store_may_be_a_directory_and_what_is_none_is_refused() {
-    let lab = Lab::new();
-    log(&lab);
+    let lab = log();
     let store = format!("file://{}", lab.path("r").display());
     assert!(out(&lab, &format!("fs publish --db s --store {store} one")).starts_with("one@1\t"));
     assert_eq!(out(&lab, "fs ls --registry r --view one"), "a\nempty\n");
@@ -456,8 +451,7 @@ fn a_store_may_be_a_directory_and_what_is_none_is_refused() {
 /// On a small file system of its own, where the machine lets users have one.
 #[test]
 fn a_full_disk_is_told_in_a_line_and_the_log_goes_on_when_there_is_space() {
-    let lab = Lab::new();
-    lab.make_dir("disk");
+    let lab = Lab::with_dir("disk");
     // It has no bytes on the disk that it lies on.
     std::fs::File::create(lab.path("big")).unwrap().set_len(200 << 20).unwrap();
     lab.write("small", "small\n");

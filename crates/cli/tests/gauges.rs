@@ -18,8 +18,7 @@ const SCRIPT: &str = "local V = string.rep('v', 10)\n\
 
 #[test]
 fn bytes_are_counted_and_set_against_what_the_machine_moved() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.write("b.lua", SCRIPT);
     let line = "bench b.lua --backend flodb,btree --data-dir data --ops 50 --probe none \
                 --amplification --report console,json:r.json";
@@ -43,8 +42,7 @@ fn bytes_are_counted_and_set_against_what_the_machine_moved() {
 /// An engine that stops for a third of a second shows it, however few operations were hit.
 #[test]
 fn a_stall_of_the_whole_store_is_seen() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "c.cnf",
         "backend = null\nsecs = 1.2\nthreads = 2\nprobe = none\nreport = console,json:r.json\n\
          workload = mixed\n[null]\nstall_every_ms = 500\nstall_ms = 330\n",
@@ -61,8 +59,7 @@ fn a_stall_of_the_whole_store_is_seen() {
 /// Every engine gives right answers to whole workloads, and says that it was asked for them.
 #[test]
 fn answers_are_checked_while_a_workload_runs() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let engines = "skiplist,btree,masstree,rowstore,flodb,redb,fjall,lmdb,rocksdb?,leveldb?";
     let line = format!(
         "bench --verify --backend {engines} --data-dir data --durability none --ops 150 --items 60 \

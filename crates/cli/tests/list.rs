@@ -4,8 +4,7 @@ use crate::support::Lab;
 
 #[test]
 fn what_is_listed_can_be_run() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let listed = lab.run("bench --list").exits(0);
     assert_eq!(listed.stderr, "");
     let section = |title: &str| -> Vec<String> {

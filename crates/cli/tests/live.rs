@@ -2,9 +2,9 @@
 //!
 //! The terminal is a pane of tmux, as in [`crate::terminal`].
 
-use crate::load::responder;
+use crate::load::{lab_with_responder, responder};
 use crate::support::{Lab, ROTATION};
-use crate::terminal::{in_a_pane_with, without_tmux};
+use crate::terminal::{in_a_pane_with, lab_with_tmux};
 
 /// The other screen is shown, and left.
 const ENTERED: &str = "\u{1b}[?1049h";
@@ -32,10 +32,7 @@ fn drawn(lab: &Lab, command: &str, meanwhile: &str) -> (String, String) {
 
 #[test]
 fn a_load_is_drawn_and_its_table_follows() {
-    if without_tmux("a_load_is_drawn_and_its_table_follows") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("a_load_is_drawn_and_its_table_follows") else { return };
     let (_server, address) = responder(&lab, "null");
     let command = format!("$KEYRACK load -s {address} -r 100 -u 0.2 -t 2.3 --tui");
     let (seen, screen) = drawn(&lab, &command, "");
@@ -50,10 +47,7 @@ fn a_load_is_drawn_and_its_table_follows() {
 
 #[test]
 fn q_ends_a_load_and_prints_what_was_measured() {
-    if without_tmux("q_ends_a_load_and_prints_what_was_measured") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("q_ends_a_load_and_prints_what_was_measured") else { return };
     let (_server, address) = responder(&lab, "null");
     let command = format!("$KEYRACK load -s {address} -r 100 -t 100 --tui");
     let (_, screen) =
@@ -63,10 +57,7 @@ fn q_ends_a_load_and_prints_what_was_measured() {
 
 #[test]
 fn a_signal_gives_the_terminal_back() {
-    if without_tmux("a_signal_gives_the_terminal_back") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("a_signal_gives_the_terminal_back") else { return };
     let (_server, address) = responder(&lab, "null");
     let command = format!("$KEYRACK load -s {address} -r 100 -t 100 --tui");
     let (_, screen) = drawn(&lab, &command, "until_shown measuring; t send-keys -t s C-c");
@@ -75,33 +66,25 @@ fn a_signal_gives_the_terminal_back() {
 
 #[test]
 fn nobody_there_is_said_on_the_terminal_as_it_was() {
-    if without_tmux("nobody_there_is_said_on_the_terminal_as_it_was") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("nobody_there_is_said_on_the_terminal_as_it_was") else { return };
     let (_, screen) = drawn(&lab, "$KEYRACK load -s 127.0.0.1:1 -t 1 --tui", "");
     assert!(screen.contains("127.0.0.1:1") && screen.contains("status=2"), "{screen}");
 }
 
 #[test]
 fn without_a_terminal_there_is_a_line_a_second() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let out = lab.run(&format!("load -s {address} -r 100 -t 1.3 --tui")).exits(0);
     let out = out.warns("--tui: standard error is no terminal").warns("QPS   p50").says("#type");
     assert!(!out.stderr.contains('\u{1b}'), "{}", out.told());
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let out = lab.run("bench --backend btree --secs 1.2 --probe none work.lua --tui").exits(0);
     out.warns("--tui: standard error is no terminal").warns(" wu/s").says("=== rotation ===");
 }
 
 #[test]
 fn a_bench_is_drawn_and_its_report_follows() {
-    if without_tmux("a_bench_is_drawn_and_its_report_follows") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("a_bench_is_drawn_and_its_report_follows") else { return };
     lab.write("work.lua", ROTATION);
     let line = "$KEYRACK bench --backend btree,null --secs 1.2 --probe none --tui work.lua";
     let (seen, screen) = drawn(&lab, line, "");
@@ -117,10 +100,7 @@ fn a_bench_is_drawn_and_its_report_follows() {
 
 #[test]
 fn q_ends_a_bench_with_a_partial_report() {
-    if without_tmux("q_ends_a_bench_with_a_partial_report") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("q_ends_a_bench_with_a_partial_report") else { return };
     lab.write("work.lua", ROTATION);
     let line = "$KEYRACK bench --backend btree --secs 100 --probe none --tui work.lua";
     let (seen, screen) = drawn(&lab, line, "until_shown MiB; t send-keys -t s q");

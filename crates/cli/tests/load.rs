@@ -17,6 +17,13 @@ pub(crate) fn responder(lab: &Lab, kind: &str) -> (Server, String) {
     (Server(running), address)
 }
 
+/// A lab with a responder that goes with it.
+pub(crate) fn lab_with_responder(kind: &str) -> (Lab, Server, String) {
+    let lab = Lab::new();
+    let (server, address) = responder(&lab, kind);
+    (lab, server, address)
+}
+
 fn start(lab: &Lab, kind: &str) -> (Running, String) {
     let line = format!("load --respond {kind} --listen 127.0.0.1:0");
     let mut running = lab.start(&line);
@@ -55,8 +62,7 @@ fn a_closed_loop_prints_its_table() {
 
 #[test]
 fn mutilate_prints_the_table_of_its_readme() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let out: Outcome = lab.called("mutilate", &format!("-s {address} -t 0.5 -r 100")).exits(0);
     let expected = "\
 #type avg min 9st 9th 9th 9th 9th 9th
@@ -91,8 +97,7 @@ TX 9 bytes : 9.9 MB/s
 
 #[test]
 fn a_rate_is_kept_and_files_are_written() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let files = "--json out.json --csv out.csv --hgrm out.hgrm --save out.save";
     lab.run(&format!("load -s {address} --redis -q 1000 -t 1 -d 8 --verify --noload {files}"))
         .exits(1)
@@ -114,8 +119,7 @@ fn a_rate_is_kept_and_files_are_written() {
 
 #[test]
 fn rates_are_scanned_and_searched() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let base = format!("load -s {address} --noload -t 0.1");
     let scan = lab.run(&format!("{base} --scan 1000:3000:1000 --table std")).exits(0);
     let rows: Vec<&str> = scan.stdout.lines().collect();
@@ -146,8 +150,7 @@ fn what_cannot_be_is_one_line() {
 
 #[test]
 fn an_interrupted_run_prints_what_it_has() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let mut running = lab.start(&format!("load -s {address} -t 600 -v --csv out.csv"));
     running.wait_for("records written");
     running.signal("INT");
@@ -166,8 +169,7 @@ pub(crate) fn agent(lab: &Lab, line: &str) -> (Server, String) {
 
 #[test]
 fn the_example_of_the_readme_runs_with_eight_agents_on_one_machine() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     lab.called("mutilate", &format!("-s {address} --loadonly")).exits(0);
     let agents: Vec<(Server, String)> = (0..8).map(|_| agent(&lab, "-T 2")).collect();
     let list: Vec<String> = agents.iter().map(|(_, address)| format!("-a {address}")).collect();
@@ -197,8 +199,7 @@ fn the_example_of_the_readme_runs_with_eight_agents_on_one_machine() {
 
 #[test]
 fn agents_are_named_when_they_fail() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     lab.run(&format!("load -s {address} -a 127.0.0.1:1 -t 1")).refuses(&["127.0.0.1:1"]);
     let (mut one, first) = agent(&lab, "");
     let (_two, second) = agent(&lab, "");
@@ -224,8 +225,7 @@ fn a_request_at_depth_1_costs_three_system_calls_at_most() {
         println!("SKIPPED a_request_at_depth_1_costs_three_system_calls_at_most: no strace here");
         return;
     }
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let calls_of = |requests: u64| {
         let line = format!(
             "strace -f -c -o calls $KEYRACK load -s {address} -N {requests} -T 1 -c 4 -d 1 -u 0 \

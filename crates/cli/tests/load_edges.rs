@@ -1,7 +1,7 @@
 //! `keyrack load` where a run is not worth its name, or cannot end as it should: verdicts, signals,
 //! readers and disks that are gone, too few descriptors. And what is looked at from outside.
 
-use crate::load::{agent, responder};
+use crate::load::{agent, lab_with_responder, responder};
 use crate::support::{Lab, ROTATION};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,8 +27,7 @@ fn a_rate_above_the_capacity_warns_and_strict_makes_it_a_status() {
 
 #[test]
 fn a_generator_that_stood_still_is_told_from_a_slow_server() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let line = format!("load -s {address} --noload -q 1000 -t 1 -i fixed -v --strict");
     let mut running = lab.start(&line);
     running.wait_for("measuring");
@@ -39,8 +38,7 @@ fn a_generator_that_stood_still_is_told_from_a_slow_server() {
 
 #[test]
 fn a_term_signal_prints_what_there_is() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let mut running = lab.start(&format!("load -s {address} -t 600 -v --json j"));
     running.wait_for("measuring");
     running.signal("TERM");
@@ -51,32 +49,28 @@ fn a_term_signal_prints_what_there_is() {
 
 #[test]
 fn a_reader_that_is_gone_ends_it_quietly() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let out = lab.run_unread(&format!("load -s {address} -N 10 --quiet"));
     assert_eq!((out.status, out.stderr.as_str()), (0, ""), "{}", out.told());
 }
 
 #[test]
 fn a_full_disk_under_samples_is_one_line() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let out = lab.run(&format!("load -s {address} -N 20000 -d 8 --save /dev/full --quiet"));
     out.refuses(&["/dev/full", "No space left"]);
 }
 
 #[test]
 fn too_few_descriptors_are_said() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let script = format!("ulimit -n 64; exec $KEYRACK load -s {address} -c 200 -N 10");
     lab.shell(&script).refuses(&[&address, "Too many open files"]);
 }
 
 #[test]
 fn a_scan_and_a_search_run_with_agents() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let agents = [agent(&lab, ""), agent(&lab, "")];
     let list: Vec<String> = agents.iter().map(|(_, address)| format!("-a {address}")).collect();
     let base = format!("load -s {address} --noload -t 0.1 {}", list.join(" "));
@@ -87,8 +81,7 @@ fn a_scan_and_a_search_run_with_agents() {
 
 #[test]
 fn rates_change_by_a_file_or_in_steps() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let base = format!("load -s {address} --noload -i fixed --json j");
     lab.write("ramp", "# seconds, requests a second\n0,0\n0.5,400\n");
     lab.run(&format!("{base} --ramp ramp")).exits(0).says("Offered QPS = 200.0");
@@ -117,8 +110,7 @@ fn rates_change_by_a_file_or_in_steps() {
 
 #[test]
 fn prometheus_sees_the_figures_while_it_goes_on() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     let line = format!("load -s {address} -q 200 -t 600 -v --prometheus 127.0.0.1:0");
     let mut running = lab.start(&line);
     running.wait_for("measuring");
@@ -157,8 +149,7 @@ fn metrics(place: &str) -> String {
 
 #[test]
 fn prometheus_sees_a_bench_while_it_goes_on() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend btree --secs 600 --probe none --watch 0 work.lua";
     let mut running = lab.start(line);
     running.wait_for("figures at http://127.0.0.1:");

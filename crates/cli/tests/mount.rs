@@ -59,8 +59,8 @@ impl Drop for Mounted<'_> {
     }
 }
 
-/// Whether mounts work here; says so if not.
-fn can_mount(test: &str) -> bool {
+/// A lab with a mount point `m`; says so where mounts do not work.
+fn lab_to_mount(test: &str) -> Option<Lab> {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
     let has_helper = Command::new("fusermount3").arg("-V").output().is_ok();
     let can = Path::new("/dev/fuse").exists() && (is_root || has_helper);
@@ -68,17 +68,15 @@ fn can_mount(test: &str) -> bool {
         // Not with `println!`, which the runner of tests keeps to itself.
         let line = format!("SKIPPED {test}: no /dev/fuse, or no right to mount\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
+        return None;
     }
-    can
+    let lab = Lab::with_dir("m");
+    Some(lab)
 }
 
 #[test]
 fn programs_work_on_a_mount_and_another_mount_sees_what_they_did() {
-    if !can_mount("programs_work_on_a_mount") {
-        return;
-    }
-    let lab = Lab::new();
-    lab.make_dir("m");
+    let Some(lab) = lab_to_mount("programs_work_on_a_mount") else { return };
     lab.shell(
         "mkdir -p src/a/b; printf small > src/a/one; seq 1 200000 > src/a/b/large; \
          : > src/empty; ln -s ../one src/a/b/link; chmod 640 src/a/one",
@@ -115,11 +113,7 @@ fn programs_work_on_a_mount_and_another_mount_sees_what_they_did() {
 
 #[test]
 fn files_grow_shrink_move_and_outlive_their_names() {
-    if !can_mount("files_grow_shrink_move") {
-        return;
-    }
-    let lab = Lab::new();
-    lab.make_dir("m");
+    let Some(lab) = lab_to_mount("files_grow_shrink_move") else { return };
     let m = Mounted::new(&lab, "fs mount s m");
     // Over the edge of what a record holds, back, and over it with a hole.
     m.shell("head -c 3901 /dev/zero | tr '\\0' a > f; printf b >> f; test $(stat -c %s f) = 3902");
@@ -149,11 +143,7 @@ fn files_grow_shrink_move_and_outlive_their_names() {
 
 #[test]
 fn a_mount_that_is_killed_leaves_everything_that_was_written() {
-    if !can_mount("a_mount_that_is_killed") {
-        return;
-    }
-    let lab = Lab::new();
-    lab.make_dir("m");
+    let Some(lab) = lab_to_mount("a_mount_that_is_killed") else { return };
     let m = Mounted::new(&lab, "fs mount s m");
     m.shell("seq 1 20000 > large; printf small > small; seq 1 9000 > gone; rm gone");
     m.kill();
@@ -170,11 +160,7 @@ fn a_mount_that_is_killed_leaves_everything_that_was_written() {
 
 #[test]
 fn a_published_tree_is_mounted_read_only_and_changed_above() {
-    if !can_mount("a_published_tree") {
-        return;
-    }
-    let lab = Lab::new();
-    lab.make_dir("m");
+    let Some(lab) = lab_to_mount("a_published_tree") else { return };
     let m = Mounted::new(&lab, "fs mount s m");
     m.shell("seq 1 20000 > large; printf small > small");
     m.end();

@@ -118,6 +118,20 @@ impl Lab {
         Lab { dir: TempDir::with_prefix("keyrack-e2e-").unwrap() }
     }
 
+    /// A directory with one file.
+    pub(crate) fn with(name: &str, text: impl AsRef<[u8]>) -> Lab {
+        let lab = Lab::new();
+        lab.write(name, text);
+        lab
+    }
+
+    /// A directory with one directory.
+    pub(crate) fn with_dir(name: &str) -> Lab {
+        let lab = Lab::new();
+        lab.make_dir(name);
+        lab
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

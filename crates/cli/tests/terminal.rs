@@ -5,13 +5,14 @@
 
 use crate::support::{Lab, Outcome, ROTATION};
 
-pub(crate) fn without_tmux(test: &str) -> bool {
+/// A lab for a test that needs a terminal; says so where there is no tmux to make one.
+pub(crate) fn lab_with_tmux(test: &str) -> Option<Lab> {
     let found =
         std::process::Command::new("tmux").arg("-V").output().is_ok_and(|o| o.status.success());
     if !found {
         println!("SKIPPED {test}: there is no tmux on this machine");
     }
-    !found
+    found.then(Lab::new)
 }
 
 /// Runs `keyrack` with `words` in a pane.
@@ -50,10 +51,7 @@ pub(crate) fn in_a_pane_with(lab: &Lab, command: &str, meanwhile: &str) -> Outco
 
 #[test]
 fn a_terminal_shows_a_live_status() {
-    if without_tmux("a_terminal_shows_a_live_status") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("a_terminal_shows_a_live_status") else { return };
     lab.write("work.lua", ROTATION);
     on_a_terminal(&lab, "bench --backend btree --secs 2.5 --probe none work.lua").exits(0);
     let (seen, screen) = (lab.read("seen"), lab.read("screen"));
@@ -72,16 +70,12 @@ fn a_terminal_shows_a_live_status() {
 
 #[test]
 fn a_terminal_gets_plain_lines_or_none_on_request() {
-    if without_tmux("a_terminal_gets_plain_lines_or_none_on_request") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("a_terminal_gets_plain_lines_or_none_on_request") else { return };
     lab.write("work.lua", ROTATION);
     let line = "bench --backend btree --secs 1.5 --probe none work.lua --progress";
     on_a_terminal(&lab, &format!("{line} none")).exits(0);
     assert!(!lab.read("seen").contains("wu/s"), "{}", lab.read("seen"));
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     on_a_terminal(&lab, &format!("{line} plain")).exits(0);
     let screen = lab.read("screen");
     assert!(screen.lines().any(|line| line.ends_with("wu/s")), "plain lines stay:\n{screen}");
@@ -89,8 +83,7 @@ fn a_terminal_gets_plain_lines_or_none_on_request() {
 
 #[test]
 fn a_redirected_run_is_silent() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let out = lab.run("bench --backend btree --secs 1.2 --probe none work.lua").exits(0);
     assert_eq!(out.stderr, "", "{}", out.told());
     assert!(!out.stdout.contains('\x1b') && !out.stdout.contains('\r'), "{}", out.told());
@@ -99,8 +92,7 @@ fn a_redirected_run_is_silent() {
 /// One line a second: what is being done, then how far it is.
 #[test]
 fn plain_progress_is_a_line_a_second() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend btree --probe none --progress plain work.lua --secs 2.5";
     let out = lab.run(line).exits(0);
     let out = out.warns("  seeding rotation on btree").warns("  seeded rotation in ");
@@ -116,8 +108,7 @@ fn plain_progress_is_a_line_a_second() {
 /// In count mode a tick says the share that is done.
 #[test]
 fn plain_progress_counts() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "slow.lua",
         "return { name = 'slow', run = function(ctx, iter)\n\
          kv.get('k') kb.sleep_until(iter * 0.5) end }",
@@ -129,8 +120,7 @@ fn plain_progress_counts() {
 
 #[test]
 fn a_reader_of_standard_error_that_goes_away_does_not_end_the_run() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend btree --secs 2.2 --repeat 2 --probe none --progress plain work.lua";
     let out = lab.shell(&format!(
         "( $KEYRACK {line} 2>&1 >result; echo \"status=$?\" >status ) | head -n 1 >/dev/null"

@@ -42,8 +42,7 @@ fn terms<'r>(run: &'r Value, engine: &str) -> Option<&'r str> {
 
 #[test]
 fn every_engine_gets_the_common_settings_in_its_own_terms() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let names = names(&listed(&lab));
     let backend: Vec<String> = names.iter().map(|name| format!("\"{name}?\"")).collect();
     let config = format!(
@@ -110,8 +109,7 @@ fn every_engine_gets_the_common_settings_in_its_own_terms() {
 /// A section wins over `[common]` and a flag over both; a durability may stand in any section.
 #[test]
 fn sections_and_flags_win_over_the_common_settings() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.write(
         "c.cnf",
         "backend = flodb,redb\nops = 5\nitems = 5\nworkload = ycsb/a\nreport = json:r.json\n\
@@ -133,8 +131,7 @@ fn sections_and_flags_win_over_the_common_settings() {
 /// With a question mark an engine may be missing; without, its absence is refused with the remedy.
 #[test]
 fn an_engine_whose_library_is_missing_can_be_left_out() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let line = "bench --ops 5 --items 5 --data-dir data --rocksdb-lib /no/such/lib.so ycsb/a";
     lab.run(&format!("{line} --backend rocksdb")).refuses(&[
         "backend 'rocksdb'",
@@ -151,8 +148,7 @@ fn an_engine_whose_library_is_missing_can_be_left_out() {
 /// Every report of a library with assertions says so: console, TSV and JSON.
 #[test]
 fn a_library_with_assertions_warns_in_every_report() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     for engine in ["rocksdb", "leveldb"] {
         let line = format!(
             "bench --ops 5 --items 5 --data-dir data --backend {engine}?,btree --probe none \
@@ -181,8 +177,7 @@ fn a_library_with_assertions_warns_in_every_report() {
 /// The one command of the sample, small: all of its engines on all of its workloads.
 #[test]
 fn the_shootout_runs_by_one_command() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let line = format!(
         "bench --config {SAMPLES}/embedded-shootout.toml --data-dir data --report-dir R --ops 10 \
          --items 30 --users 5 --warmup 0 --repeat 1"
