@@ -254,11 +254,7 @@ fn value(draw: &mut Draw) -> Vec<u8> {
 
 /// A request of Redis.
 pub(super) fn command(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend(format!("${}\r\n", word.len()).into_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
+    let mut bytes = Vec::new();
+    keyrack_wire::resp::command(&mut bytes, words);
     bytes
 }

@@ -10,9 +10,10 @@
 
 use super::life::{Life, Stop, add};
 use super::line::{Line, Manner};
-use super::speech::{Op, Protocol, Said, words};
+use super::speech::{Op, Protocol, Said};
 use super::value::{key, value, version};
 use keyrack_testkit::random::Draw;
+use keyrack_wire::resp::command;
 use std::collections::VecDeque;
 
 /// Keys of one connection.
@@ -148,7 +149,7 @@ impl Owner {
 
     fn request(&self, step: &Step, out: &mut Vec<u8>) {
         if step.is_group {
-            words(&[b"MULTI"], out);
+            command(out, &[b"MULTI"]);
         }
         for (slot, version) in &step.writes {
             let key = key(self.index, *slot);
@@ -159,7 +160,7 @@ impl Owner {
             self.protocol.request(&key, &op, out);
         }
         if step.is_group {
-            words(&[b"EXEC"], out);
+            command(out, &[b"EXEC"]);
         }
         if step.writes.is_empty() {
             self.protocol.request(&key(self.index, step.slot), &Op::Get, out);

@@ -10,6 +10,7 @@
 
 use keyrack_wire::masstree::{Command, Limits, Reply, ReplyParser, ReplyWriter};
 use keyrack_wire::msgpack::Int;
+use keyrack_wire::resp::command;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
@@ -85,17 +86,17 @@ impl Protocol {
                 out.extend_from_slice(value);
                 out.extend_from_slice(b"\r\n");
             }
-            (Protocol::Redis, Op::Get) => words(&[b"GET", key.as_bytes()], out),
-            (Protocol::Redis, Op::Remove) => words(&[b"DEL", key.as_bytes()], out),
-            (Protocol::Redis, Op::Set(value)) => words(&[b"SET", key.as_bytes(), value], out),
+            (Protocol::Redis, Op::Get) => command(out, &[b"GET", key.as_bytes()]),
+            (Protocol::Redis, Op::Remove) => command(out, &[b"DEL", key.as_bytes()]),
+            (Protocol::Redis, Op::Set(value)) => command(out, &[b"SET", key.as_bytes(), value]),
             (Protocol::Masstree, op) => {
                 let key = key.as_bytes();
-                let command = match op {
+                let request = match op {
                     Op::Get => Command::Get { key, columns: &[] },
                     Op::Remove => Command::Remove { key },
                     Op::Set(value) => Command::Replace { key, value },
                 };
-                command.write(out, SEQ.into());
+                request.write(out, SEQ.into());
             }
         }
     }
@@ -212,14 +213,4 @@ fn masstree(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, String> {
     let reply = ReplyParser::new().next(&mut rest, &Limits::replies());
     let reply = reply.map_err(|error| format!("no answer of Masstree's: {error}"))?;
     Ok(reply.map(|reply| (reply, bytes.len() - rest.len())))
-}
-
-/// Appends a request of Redis.
-pub(super) fn words(words: &[&[u8]], out: &mut Vec<u8>) {
-    out.extend(format!("*{}\r\n", words.len()).into_bytes());
-    for word in words {
-        out.extend(format!("${}\r\n", word.len()).into_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
 }
