@@ -3,7 +3,8 @@
 use crate::support::{Lab, Outcome, parse_json, signal};
 
 /// A store with `a` to `e`, `b` removed again, part of it in tables.
-fn store(lab: &Lab) {
+fn store() -> Lab {
+    let lab = Lab::new();
     assert!(lab.run("db torture run s acks 0").exits(0).stdout.starts_with("0 writes"));
     for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
         lab.run(&format!("db put s {key} {value}")).exits(0);
@@ -13,6 +14,7 @@ fn store(lab: &Lab) {
     for (key, value) in [("d", "4"), ("e", "5"), ("a", "one")] {
         lab.run(&format!("db put s {key} {value}")).exits(0);
     }
+    lab
 }
 
 #[track_caller]
@@ -22,8 +24,7 @@ fn dumped(lab: &Lab, line: &str) -> String {
 
 #[test]
 fn keys_are_put_read_and_removed() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     assert_eq!(lab.run("db get s a").exits(0).stdout, "one\n");
     assert_eq!(lab.run("db get s d").exits(0).stdout, "4\n");
     let absent = lab.run("db get s b").exits(1);
@@ -39,8 +40,7 @@ fn keys_are_put_read_and_removed() {
 
 #[test]
 fn a_dump_shows_what_is_asked_for() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     assert_eq!(dumped(&lab, "s"), "a\tone\nc\t3\nd\t4\ne\t5\n");
     assert_eq!(dumped(&lab, "s --from b --to d"), "c\t3\nd\t4\n");
     assert_eq!(dumped(&lab, "s --from c --limit 1"), "c\t3\n");
@@ -64,8 +64,7 @@ fn a_dump_shows_what_is_asked_for() {
 /// Files show what the store does not: sequence numbers, removals, and what was replaced.
 #[test]
 fn a_dump_of_one_file() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     let names = lab.names("s");
     let table = names.iter().find(|name| name.ends_with(".table")).unwrap();
     let lines = dumped(&lab, &format!("s/{table}"));
@@ -105,8 +104,7 @@ fn a_dump_of_one_file() {
 
 #[test]
 fn numbers_of_a_store() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     let stat = parse_json(&lab.run("db stat s --json").exits(0).stdout);
     assert_eq!(stat["comparator"], "keyrack.bytewise");
     let whole = |value: &serde_json::Value| value.as_u64().unwrap();
@@ -125,8 +123,7 @@ fn numbers_of_a_store() {
 /// Reading changes no file and waits for nobody: the store may be in use.
 #[test]
 fn reading_leaves_the_store_alone() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     let mut writer = lab.start("db torture run s acks 100000000 --verbose");
     writer.wait_for("acknowledged 1");
     assert_eq!(lab.run("db get s a").exits(0).stdout, "one\n");
@@ -155,8 +152,7 @@ fn reading_leaves_the_store_alone() {
 
 #[test]
 fn a_checkpoint_is_a_store() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     lab.run("db checkpoint s t").exits(0);
     lab.run("db put s a later").exits(0);
     assert_eq!(dumped(&lab, "t"), "a\tone\nc\t3\nd\t4\ne\t5\n");
@@ -168,8 +164,7 @@ fn a_checkpoint_is_a_store() {
 
 #[test]
 fn a_compaction_keeps_what_is_there() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     let before = dumped(&lab, "s");
     lab.run("db compact s --from a --to b").exits(0);
     lab.run("db compact s").exits(0);
@@ -181,8 +176,7 @@ fn a_compaction_keeps_what_is_there() {
 
 #[test]
 fn a_store_goes_when_it_is_said_twice() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     lab.write("s/mine.txt", "keep");
     lab.run("db destroy s").refuses(&["--yes"]);
     assert_eq!(lab.run("db get s a").exits(0).stdout, "one\n");
@@ -195,8 +189,7 @@ fn a_store_goes_when_it_is_said_twice() {
 /// What is no store is said to be none, before anything is made in it.
 #[test]
 fn what_is_no_store_is_refused() {
-    let lab = Lab::new();
-    lab.make_dir("empty");
+    let lab = Lab::with_dir("empty");
     lab.write("file", "text");
     for command in ["stat", "compact", "dump", "destroy --yes"] {
         lab.run(&format!("db {command} absent")).refuses(&["absent", "no such directory"]);
@@ -232,8 +225,7 @@ fn command_lines_that_are_wrong() {
 /// status is 3 and the file is named.
 #[test]
 fn damage_is_said_with_its_file() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     lab.run("db compact s").exits(0);
     let before = dumped(&lab, "s");
     let mut damaged = 0;
@@ -265,8 +257,7 @@ fn damage_is_said_with_its_file() {
 
 #[test]
 fn a_check_tells_all_findings() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     lab.run("db compact s").exits(0);
     lab.run("db verify s").exits(0).says("tables with 4 entries").says("sound");
     let report = parse_json(&lab.run("db verify s --json").exits(0).stdout);
@@ -299,8 +290,7 @@ fn a_check_tells_all_findings() {
 /// Whatever is damaged, a store comes out that opens, is sound, and has nothing but what was there.
 #[test]
 fn a_repaired_store_can_be_used() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     lab.run("db repair s").exits(0).says("nothing to repair");
     lab.run("db compact s").exits(0);
     lab.run("db repair empty").refuses(&["no such directory"]);

@@ -9,13 +9,14 @@ fn fixtures() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../leveldb/tests/fixtures"))
 }
 
-/// A copy of one of them in the directory of the test.
-fn copied(lab: &Lab, name: &str) {
-    lab.make_dir("src");
+/// With a copy of one of them.
+fn copied(name: &str) -> Lab {
+    let lab = Lab::with_dir("src");
     for entry in fs::read_dir(fixtures().join(name)).unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), lab.path("src").join(entry.file_name())).unwrap();
     }
+    lab
 }
 
 /// Keys in hexadecimal and lengths of values, as LevelDB listed them.
@@ -38,8 +39,7 @@ fn dumped(lab: &Lab, dir: &str) -> Vec<(String, usize)> {
 #[test]
 fn everything_comes_over() {
     for name in ["levels", "raw", "log", "empty"] {
-        let lab = Lab::new();
-        copied(&lab, name);
+        let lab = copied(name);
         let before = lab.names("src");
         let right = listed(name);
         let count = format!("{} entries", right.len());
@@ -54,8 +54,7 @@ fn everything_comes_over() {
 
 #[test]
 fn a_target_that_is_there_is_refused() {
-    let lab = Lab::new();
-    copied(&lab, "raw");
+    let lab = copied("raw");
     lab.make_dir("made");
     lab.run("db import-leveldb src made").refuses(&["made: it is there"]);
     lab.run("db import-leveldb src .").refuses(&["it is there"]);
@@ -68,15 +67,13 @@ fn a_target_that_is_there_is_refused() {
 
 #[test]
 fn our_commands_name_the_way_for_a_store_of_leveldb() {
-    let lab = Lab::new();
-    copied(&lab, "raw");
+    let lab = copied("raw");
     lab.run("db stat src").refuses(&["LevelDB", "keyrack db import-leveldb src"]);
 }
 
 #[test]
 fn damage_is_an_error_or_is_left_out() {
-    let lab = Lab::new();
-    copied(&lab, "raw");
+    let lab = copied("raw");
     let path = lab.path("src/000005.ldb");
     let mut bytes = fs::read(&path).unwrap();
     bytes[700] ^= 1;
@@ -95,8 +92,7 @@ fn damage_is_an_error_or_is_left_out() {
 /// The end of a log that was being written is no damage, and is told.
 #[test]
 fn a_cut_log_is_told() {
-    let lab = Lab::new();
-    copied(&lab, "raw");
+    let lab = copied("raw");
     let path = lab.path("src/000016.log");
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();

@@ -18,7 +18,8 @@ impl Compare for Backwards {
 }
 
 /// The spaces `times` and `users`, and an empty one.
-fn store(lab: &Lab) {
+fn store() -> Lab {
+    let lab = Lab::new();
     let spaces = Spaces::open(lab.path("s"), Options::default(), &[]).unwrap();
     let space = |name: &str| spaces.get_or_create(name, &Comparator::Bytewise).unwrap();
     let (users, times) = (space("users"), space("times"));
@@ -31,6 +32,7 @@ fn store(lab: &Lab) {
     users.put(b"dan", b"52").unwrap();
     drop((users, times));
     spaces.close().unwrap();
+    lab
 }
 
 #[track_caller]
@@ -40,8 +42,7 @@ fn dumped(lab: &Lab, line: &str) -> String {
 
 #[test]
 fn keys_of_a_space_are_put_read_and_removed() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     assert_eq!(lab.run("db get s ada --space users").exits(0).stdout, "36\n");
     lab.run("db get s ada --space times").exits(1).warns("no key 'ada'");
     lab.run("db put s eve 29 --space users").exits(0);
@@ -62,8 +63,7 @@ fn keys_of_a_space_are_put_read_and_removed() {
 
 #[test]
 fn a_dump_names_the_space_of_each_key() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     let all = "times\t17\tcyd\ntimes\t36\tada\ntimes\t41\tbob\n\
                users\tada\t36\nusers\tbob\t41\nusers\tcyd\t17\nusers\tdan\t52\n";
     assert_eq!(dumped(&lab, "s"), all);
@@ -88,8 +88,7 @@ fn a_dump_names_the_space_of_each_key() {
 
 #[test]
 fn tools_work_on_all_spaces() {
-    let lab = Lab::new();
-    store(&lab);
+    let lab = store();
     let stat = parse_json(&lab.run("db stat s --json").exits(0).stdout);
     assert_eq!(stat["comparator"], "keyrack.spaces");
     let names = |stat: &serde_json::Value| -> Vec<String> {

@@ -21,7 +21,8 @@ mod with {
     use std::process::Command;
 
     /// A log with entries of each kind, small and large, with names that are no text.
-    fn log(lab: &Lab) {
+    fn log() -> Lab {
+        let lab = Lab::new();
         let keyrack = env!("CARGO_BIN_EXE_keyrack");
         let script = format!(
             "k='{keyrack} fs'; $k mkdir --db s -p /in/a/b \"/in/$(printf 'n\\377')\" && \
@@ -32,6 +33,7 @@ mod with {
              /in/a/bytes && $k chmod --db s 2751 /in/a"
         );
         lab.shell(&script).exits(0);
+        lab
     }
 
     /// All of a log as lines of JSON.
@@ -42,8 +44,7 @@ mod with {
 
     #[test]
     fn a_tree_comes_back_through_parquet() {
-        let lab = Lab::new();
-        log(&lab);
+        let lab = log();
         lab.run("fs export --db s /in tree.parquet").exits(0);
         lab.run("fs import --db cut tree.parquet /in").exits(1).warns("--metadata-only");
         lab.run("fs import --db t --metadata-only tree.parquet /in").exits(0).warns("1 of them");
@@ -98,8 +99,7 @@ mod with {
         let Some(python) = python("duckdb_reads_what_is_written_and_writes_what_is_read") else {
             return;
         };
-        let lab = Lab::new();
-        log(&lab);
+        let lab = log();
         lab.run("fs export --db s /in tree.parquet").exits(0);
         lab.run("fs find --db s --json /in").exits(0);
         lab.write("facts.jsonl", &lab.run("fs find --db s --json /in").exits(0).stdout);

@@ -2,7 +2,7 @@
 //! people's parsers read them.
 
 use crate::support::{Lab, Outcome, parse_json};
-use crate::terminal::{in_a_pane, without_tmux};
+use crate::terminal::{in_a_pane, lab_with_tmux};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -459,10 +459,7 @@ fn a_signal_ends_it_and_keeps_what_was_whole() {
 
 #[test]
 fn a_terminal_gets_no_plot() {
-    if without_tmux("a_terminal_gets_no_plot") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = lab_with_tmux("a_terminal_gets_no_plot") else { return };
     lab.link("mttest");
     in_a_pane(&lab, "./mttest -j1 -l 20 same").exits(0);
     let seen = lab.read("seen");

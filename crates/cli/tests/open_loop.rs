@@ -29,8 +29,7 @@ fn unit_ms(stdout: &str, row: &str) -> Vec<f64> {
 /// the store. Service time shows the one, response time the thousand.
 #[test]
 fn a_stall_is_in_the_response_time_of_all_who_waited() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     // Two stalls or three in three seconds: 1.2 s after the store is opened, and so on. However
     // long the start takes, one is in the run.
     lab.write("stall.cnf", "[null]\nstall_every_ms = 1200\nstall_ms = 100\n");
@@ -60,8 +59,7 @@ fn a_stall_is_in_the_response_time_of_all_who_waited() {
 /// The same store in a closed loop: the loop waits with it, and 99 of 100 units have seen nothing.
 #[test]
 fn a_closed_loop_hides_the_same_stall() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     lab.write("stall.cnf", "[null]\nstall_every_ms = 400\nstall_ms = 100\n");
     let out = lab
         .run(
@@ -80,8 +78,7 @@ fn a_closed_loop_hides_the_same_stall() {
 /// A rate that no machine reaches with this script: marked in every report, and the status is 1.
 #[test]
 fn a_missed_rate_is_marked() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "busy.lua",
         "return { name = 'busy', run = function() for _ = 1, 3000 do end kv.get('k') end }",
     );
@@ -109,8 +106,7 @@ fn a_missed_rate_is_marked() {
 /// were due has not missed it.
 #[test]
 fn chance_alone_is_no_missed_rate() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     lab.run(
         "bench --backend null --rate 500,700,900,1100,1300,1500 --arrivals poisson --secs 0.2 \
          --probe none --report json:r.json one.lua",
@@ -128,8 +124,7 @@ fn chance_alone_is_no_missed_rate() {
 /// Random arrivals are random, and the seed decides: two runs offer the same units.
 #[test]
 fn arrivals_are_drawn_from_the_seed() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     let units = |flags: &str| {
         lab.run(&format!(
             "bench --backend null --rate 2k --secs 0.3 --probe none \
@@ -150,8 +145,7 @@ fn arrivals_are_drawn_from_the_seed() {
 /// A count of units under an offered rate, over several threads: all are run.
 #[test]
 fn a_count_under_a_rate_is_whole() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     lab.run(
         "bench --backend null --rate 2k --ops 301 --threads 1,3 --probe none \
          --report json:r.json one.lua",
@@ -166,8 +160,7 @@ fn a_count_under_a_rate_is_whole() {
 /// Warm-up counts for nothing: units are those of the timed phase.
 #[test]
 fn warm_up_is_not_counted() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "w.lua",
         "return { name = 'w', load = function() kv.put('n', '0') end, run = function()\n\
          kv.put('n', tostring(tonumber(kv.get('n')) + 1)) end }",
@@ -194,8 +187,7 @@ fn warm_up_is_not_counted() {
 /// A search ends with a rate, which then is in the report; or with none, and the cell has failed.
 #[test]
 fn a_search_finds_a_rate_or_says_that_there_is_none() {
-    let lab = Lab::new();
-    lab.write("one.lua", ONE_GET);
+    let lab = Lab::with("one.lua", ONE_GET);
     let line = "bench --backend null --secs 0.1 --probe none --report console,json:r.json";
     let out = lab.run_words(
         &[line, "--rate-search p99<10s one.lua"].join(" ").split(' ').collect::<Vec<_>>(),

@@ -1,7 +1,7 @@
 //! Files that a user names for results, by every command that writes one: links, FIFOs and devices
 //! at the path, missing directories, the umask. The tests assert what is there afterwards.
 
-use crate::load::responder;
+use crate::load::lab_with_responder;
 use crate::support::{Lab, ONE_GET, names_in};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -43,8 +43,7 @@ fn prepare(lab: &Lab) {
 
 #[test]
 fn a_link_stays_and_its_target_gets_the_users_umask() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     prepare(&lab);
     for (at, (line, begins)) in commands(&address).into_iter().enumerate() {
         let (target, link) = (format!("target-{at}"), format!("link-{at}"));
@@ -63,8 +62,7 @@ fn a_link_stays_and_its_target_gets_the_users_umask() {
 
 #[test]
 fn a_device_remains_one_and_a_pipe_of_the_shell_gets_the_result() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     prepare(&lab);
     for (at, (line, begins)) in commands(&address).into_iter().enumerate() {
         if line.starts_with("fs bench") {
@@ -92,8 +90,7 @@ fn a_device_remains_one_and_a_pipe_of_the_shell_gets_the_result() {
 
 #[test]
 fn a_missing_directory_is_refused_before_anything_is_measured() {
-    let lab = Lab::new();
-    let (_server, address) = responder(&lab, "null");
+    let (lab, _server, address) = lab_with_responder("null");
     prepare(&lab);
     for (line, _) in commands(&address) {
         let line = line.replace("OUT", "none/out").replace("-N 50", "-t 3600");

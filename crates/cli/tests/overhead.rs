@@ -33,8 +33,8 @@ fn three_shapes_of_one_workload_have_a_cost_each() {
 
 #[test]
 fn a_workload_that_fails_is_named() {
-    let lab = Lab::new();
-    lab.write("bad.lua", "return { name = 'bad', run = function() error('no luck') end }");
+    let lab =
+        Lab::with("bad.lua", "return { name = 'bad', run = function() error('no luck') end }");
     let out = lab.run("bench --overhead bad.lua");
     assert!(out.status == 1 || out.status == 2, "{}", out.told());
     out.warns("bad.lua").warns("no luck");
@@ -42,8 +42,7 @@ fn a_workload_that_fails_is_named() {
 
 #[test]
 fn a_script_that_uses_what_it_finds_has_a_cost_too() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "uses.lua",
         "return { name = 'uses', run = function()
            kb.time('both', function() assert(#kv.get('a') > 0 and kv.touch('a') > 0) end)

@@ -34,9 +34,7 @@ fn allowed() -> (String, Vec<String>) {
 }
 
 fn lab() -> Lab {
-    let lab = Lab::new();
-    lab.write("look.lua", LOOK);
-    lab
+    Lab::with("look.lua", LOOK)
 }
 
 /// Runs the script under exactly this command line and returns what each worker saw.

@@ -5,8 +5,7 @@ use crate::support::{Lab, Outcome};
 
 /// A run whose unit is `body`, with the flags.
 fn unit(body: &str, flags: &str) -> Outcome {
-    let lab = Lab::new();
-    lab.write("x.lua", format!("return {{ name = 'x', run = function()\n{body}\nend }}"));
+    let lab = Lab::with("x.lua", format!("return {{ name = 'x', run = function()\n{body}\nend }}"));
     lab.run(&format!("bench --backend null --ops 1 --probe none {flags} x.lua"))
 }
 
@@ -35,8 +34,7 @@ fn every_way_out_is_closed_and_says_how_to_open_it() {
         assert!(named, "{name}: {}", out.told());
         assert!(out.stdout.contains("x.lua:2"), "where: {}", out.told());
         // At the top of a file it is refused before anything runs.
-        let lab = Lab::new();
-        lab.write(
+        let lab = Lab::with(
             "x.lua",
             format!("{body}\nreturn {{ run = function() end }}")
                 .replace("return package", "local _ = package"),
@@ -70,8 +68,8 @@ fn the_flag_lifts_it() {
     unit("assert(os.execute('true') and io.open('x.lua') and debug.getregistry())", "--unsafe-lua")
         .exits(0);
     unit("assert(load(string.dump(function() return 5 end))() == 5)", "--unsafe-lua").exits(0);
-    let lab = Lab::new();
-    lab.write("x.lua", "return { name = 'x', run = function() assert(io.open('x.lua')) end }");
+    let lab =
+        Lab::with("x.lua", "return { name = 'x', run = function() assert(io.open('x.lua')) end }");
     lab.write("a.cnf", "unsafe_lua = yes\n");
     lab.run("bench --backend null --ops 1 --probe none --config a.cnf x.lua").exits(0);
 }
@@ -94,8 +92,8 @@ fn memory_is_bounded() {
         unit(bomb, "--lua-memory 32M").exits(1).says("memory");
     }
     // Outside of a unit as well.
-    let lab = Lab::new();
-    lab.write("x.lua", "local s = string.rep('x', 1 << 30)\nreturn { run = function() end }");
+    let lab =
+        Lab::with("x.lua", "local s = string.rep('x', 1 << 30)\nreturn { run = function() end }");
     lab.run("bench --backend null --lua-memory 32M x.lua").refuses(&[
         "x.lua",
         "memory",
@@ -105,8 +103,7 @@ fn memory_is_bounded() {
 
 #[test]
 fn an_endless_unit_is_broken_and_the_run_goes_on() {
-    let lab = Lab::new();
-    lab.write("good.lua", "return { name = 'good', run = function() kv.get('k') end }");
+    let lab = Lab::with("good.lua", "return { name = 'good', run = function() kv.get('k') end }");
     for body in [
         "while true do end",
         "while true do pcall(function() while true do end end) end",

@@ -86,8 +86,7 @@ fn c_an_engine_on_disk_wants_a_directory() {
 /// out.
 #[test]
 fn c_an_engine_on_disk_runs_in_a_directory() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let out = lab
         .run(
             "bench --backend redb --data-dir data --durability none --users 200 --items 400 \
@@ -174,8 +173,7 @@ fn d_a_curve_over_batch_sizes() {
 /// E. A run from a file with a flag over it, kept in a directory, and made again from what it kept.
 #[test]
 fn e_keep_and_replay() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.write(
         "cmp.cnf",
         "# two engines\nbackend = skiplist,btree\nthreads = 1,2\nsecs = 60\nrepeat = 2\n\
@@ -237,8 +235,7 @@ fn replays(lab: &Lab, line: &str, first: &Value) {
 /// E, by hand: --save-config writes a file that makes the same run.
 #[test]
 fn e_a_saved_config_makes_the_same_run() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.run(
         "bench --backend btree --threads 1,3 --ops 90 --seed 7 --items 55 --users 66 --probe none \
          --report json:a.json --trace-hash --save-config saved.cnf work.lua",
@@ -294,8 +291,7 @@ fn f_gate_a_change() {
 /// F. Stores on disk at equal settings: the sample, whose report has rates, CPU time and bytes.
 #[test]
 fn f_stores_are_compared_within_one_run() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/stores.cnf");
     let line = format!(
         "bench --config {sample} --data-dir data --backend flodb,fjall,lmdb --threads 1 --repeat 2 \
@@ -327,8 +323,7 @@ fn f_stores_are_compared_within_one_run() {
 /// engines was nowhere beside their disk.
 #[test]
 fn f_a_load_into_synced_stores_is_synced_once_and_memory_stands_beside_disk() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.write(
         "rows.lua",
         "return { name = 'rows', load_keys = 'items',\n\
@@ -380,8 +375,7 @@ fn f_one_repeat_is_never_a_regression() {
 /// F, on report directories: the parent stands for its newest report.
 #[test]
 fn f_report_directories_compare() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend btree --ops 200 --repeat 2 --probe none --report-dir";
     lab.run(&format!("{line} base work.lua")).exits(0);
     lab.run(&format!("{line} new work.lua")).exits(0);

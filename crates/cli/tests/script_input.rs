@@ -11,8 +11,7 @@ return { name = "boom", run = function(ctx, iter) inner(iter) kv.put("k", "v") e
 "#;
 
 fn script(text: impl AsRef<[u8]>) -> Outcome {
-    let lab = Lab::new();
-    lab.write("bad.lua", text);
+    let lab = Lab::with("bad.lua", text);
     lab.write("one.lua", ONE_GET);
     // A good workload first: nothing of it may run either.
     lab.run("bench --backend null --ops 5 one.lua bad.lua")
@@ -71,8 +70,7 @@ fn a_huge_line_is_a_line() {
 /// script is refused outright. What must not happen is a replay file that does not replay.
 #[test]
 fn a_script_that_is_not_text_replays_or_is_refused() {
-    let lab = Lab::new();
-    lab.write(
+    let lab = Lab::with(
         "latin.lua",
         b"return { name = 'latin', run = function() kv.get('\xe9') end } -- \xff",
     );
@@ -89,8 +87,7 @@ fn a_script_that_is_not_text_replays_or_is_refused() {
 /// 1.
 #[test]
 fn a_script_error_fails_its_cell_and_no_other() {
-    let lab = Lab::new();
-    lab.write("boom.lua", BOOM);
+    let lab = Lab::with("boom.lua", BOOM);
     lab.write("work.lua", ROTATION);
     let out = lab
         .run(
@@ -135,8 +132,7 @@ fn an_error_in_load_or_setup_fails_the_cell() {
 /// Errors of an engine are counted by verb and flag the cell; the run goes on to its end.
 #[test]
 fn engine_errors_are_counted_by_verb() {
-    let lab = Lab::new();
-    lab.write("faulty.cnf", "[null]\nfail_every = 10\nfail_get_every = 4\n");
+    let lab = Lab::with("faulty.cnf", "[null]\nfail_every = 10\nfail_get_every = 4\n");
     lab.write(
         "work.lua",
         "return { name = 'w', run = function(_, i) \
@@ -168,8 +164,7 @@ fn engine_errors_are_counted_by_verb() {
 
 #[test]
 fn errors_while_loading_fail_the_cell() {
-    let lab = Lab::new();
-    lab.write("faulty.cnf", "[null]\nfail_every = 10\n");
+    let lab = Lab::with("faulty.cnf", "[null]\nfail_every = 10\n");
     lab.write("work.lua", ROTATION);
     let line = "bench --backend null,btree --ops 8 --probe none --config faulty.cnf work.lua";
     let out = lab.run(line).exits(1).says("failed cells:").says("6 engine errors while loading");
@@ -179,8 +174,7 @@ fn errors_while_loading_fail_the_cell() {
 /// The store's disk is full: what was measured is reported, flagged, and the run ends.
 #[test]
 fn a_full_store_ends_the_run_with_what_there_is() {
-    let lab = Lab::new();
-    lab.write("full.cnf", "[null]\nfull_after = 50\n");
+    let lab = Lab::with("full.cnf", "[null]\nfull_after = 50\n");
     lab.write("work.lua", "return { name = 'w', run = function() kv.put('k', 'v') end }");
     let out = lab
         .run(
@@ -207,8 +201,7 @@ fn a_full_report_leaves_the_others_whole() {
         println!("SKIPPED a_full_report_leaves_the_others_whole: no /dev/full here");
         return;
     }
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend btree --ops 100 --probe none --report";
     let out = lab.run(&format!("{line} console,tsv:/dev/full,json:r.json work.lua")).exits(1);
     let out = out.warns("/dev/full").warns("No space left on device").says("=== rotation ===");
@@ -243,8 +236,7 @@ fn a_full_standard_output_is_an_error_everywhere() {
 /// A reader such as `head` that has had enough is no error: no message, and no other status.
 #[test]
 fn a_broken_pipe_is_silent() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let line = "bench --backend btree --threads 1,2 --repeat 2 --ops 100 work.lua";
     for words in WRITERS.iter().copied().chain([line]) {
         let out = lab.run_unread(words);

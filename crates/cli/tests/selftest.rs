@@ -4,8 +4,7 @@ use crate::support::{Lab, names_in};
 
 #[test]
 fn every_engine_passes() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     let out = lab.run("bench --selftest --data-dir data --durability none --ops 400").exits(0);
     for engine in ["skiplist", "btree", "redb", "fjall", "lmdb", "masstree", "flodb"] {
         for line in ["scripts: 15 passed, 0 failed", "random: 400 operations as the model"] {

@@ -7,8 +7,8 @@ use crate::support::{Lab, ROTATION, cells, field, flags, points, repeats, tsv};
 /// One workload is done, the next is under way when the signal comes.
 #[track_caller]
 fn partial_results(signal: &str) {
-    let lab = Lab::new();
-    lab.write("quick.lua", "return { name = 'quick', run = function() kv.put('k', 'v') end }");
+    let lab =
+        Lab::with("quick.lua", "return { name = 'quick', run = function() kv.put('k', 'v') end }");
     lab.write("quick.cnf", "secs = 600\n[workload:quick]\nops = 20\n");
     lab.make_dir("data");
     let mut child = lab.start(
@@ -69,8 +69,7 @@ fn two_signals_at_once_lose_no_results() {
 /// Of three repeats the first is whole when the signal comes: the cell is kept and says so.
 #[test]
 fn a_signal_between_repeats_keeps_the_whole_ones() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     let mut child = lab.start(
         "bench --backend btree --repeat 3 --secs 0.2 --probe none --progress plain \
          --report json:r.json work.lua",
@@ -93,8 +92,7 @@ fn a_signal_between_repeats_keeps_the_whole_ones() {
 /// A load that would take for ever ends as well, and its store is removed.
 #[test]
 fn a_signal_ends_a_long_load() {
-    let lab = Lab::new();
-    lab.make_dir("data");
+    let lab = Lab::with_dir("data");
     lab.write(
         "load.lua",
         "return { name = 'l', load = function() while true do kv.put('k', 'v') end end, \
@@ -113,8 +111,8 @@ fn a_signal_ends_a_long_load() {
 /// An endless unit does not hold a signal up for ever.
 #[test]
 fn a_signal_ends_an_endless_unit() {
-    let lab = Lab::new();
-    lab.write("loop.lua", "return { name = 'l', run = function() while true do end end }");
+    let lab =
+        Lab::with("loop.lua", "return { name = 'l', run = function() while true do end end }");
     let line = "bench --backend null --secs 600 --probe none --progress plain loop.lua";
     let mut child = lab.start(line);
     child.wait_for("running l on null");

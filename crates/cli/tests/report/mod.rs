@@ -11,8 +11,7 @@ const BENCH: &str = "bench work.lua --backend btree,skiplist --threads 1,2 --rep
                      --timeline 0.05 --report-dir out";
 
 fn measured() -> Lab {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.run(&format!("{BENCH} --auto-plot")).exits(0).warns("drew out/");
     lab
 }
@@ -59,8 +58,7 @@ fn figures_and_page_lie_beside_a_report() {
 /// Once PNG took `rsvg-convert` or a browser, and the fonts of the machine.
 #[test]
 fn pictures_need_no_program_and_no_font_of_the_machine() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.run("bench work.lua --backend btree --ops 500 --report json:run.json").exits(0);
     let plot = "PATH=/nowhere FONTCONFIG_FILE=/nowhere \"$KEYRACK\" report plot run.json";
     lab.shell(&format!("{plot} --format png,pdf --out light")).exits(0).warns("in light/");
@@ -78,8 +76,7 @@ fn pictures_need_no_program_and_no_font_of_the_machine() {
 
 #[test]
 fn bad_input_is_one_line() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.run("bench work.lua --backend btree --ops 500 --report json:run.json").exits(0);
     lab.make_dir("bad");
     lab.make_dir("odd");

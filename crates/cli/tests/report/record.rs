@@ -54,8 +54,7 @@ fn pictures_are_those_of_the_record() {
 
 #[test]
 fn a_picture_of_another_record_is_found() {
-    let lab = Lab::new();
-    lab.write("work.lua", ROTATION);
+    let lab = Lab::with("work.lua", ROTATION);
     lab.make_dir("images");
     let record = |day: &str, ops: u32| {
         let run = format!("benchmarks/record/{day}-machine/claim/run.json");

@@ -254,8 +254,7 @@ fn five_hundred_half_sent_requests_hold_up_nobody() {
 
 #[test]
 fn a_stranger_can_send_and_ask_for_little() {
-    let lab = Lab::new();
-    super::write_secret(&lab, "open sesame");
+    let lab = super::lab_with_secret("open sesame");
     let served = Served::start(
         &lab,
         "--engine masstree --threads 1 --password-file secret --listen memcached://127.0.0.1:0 \

@@ -63,8 +63,7 @@ fn http_on_a_cache_port_is_closed() {
 
 #[test]
 fn a_password_is_asked_for_by_every_protocol_that_can() {
-    let lab = Lab::new();
-    super::write_secret(&lab, "open sesame");
+    let lab = super::lab_with_secret("open sesame");
     let served = Served::start(
         &lab,
         "--engine masstree --threads 1 --password-file secret --listen memcached://127.0.0.1:0 \

@@ -1,7 +1,7 @@
 //! What the log of a server says.
 
 use super::disk::Disk;
-use super::{Client, Served, write_secret};
+use super::{Client, Served, lab_with_secret};
 use crate::support::Lab;
 use serde_json::Value;
 
@@ -13,8 +13,7 @@ fn events(stderr: &str) -> Vec<Value> {
 
 #[test]
 fn a_wrong_password_is_in_the_log_and_a_flood_of_them_is_a_few_lines() {
-    let lab = Lab::new();
-    write_secret(&lab, "open sesame");
+    let lab = lab_with_secret("open sesame");
     let served = Served::start(
         &lab,
         "--engine masstree --threads 1 --log-format json --log-level warn --password-file secret \

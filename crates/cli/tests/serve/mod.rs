@@ -51,12 +51,13 @@ impl Served {
     }
 }
 
-/// Writes a file `secret` that its owner alone can read, whose first line is a password.
-pub(crate) fn write_secret(lab: &Lab, password: &str) {
+/// With a file `secret` that its owner alone can read, whose first line is a password.
+pub(crate) fn lab_with_secret(password: &str) -> Lab {
     use std::os::unix::fs::PermissionsExt;
-    lab.write("secret", format!("{password}\n"));
+    let lab = Lab::with("secret", format!("{password}\n"));
     let mode = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(lab.path("secret"), mode).unwrap();
+    lab
 }
 
 /// A connection that sends text and reads lines.

@@ -16,7 +16,7 @@ fn a_port_for_others_without_a_password_is_refused() {
 
 #[test]
 fn settings_that_do_not_fit_are_refused() {
-    let lab = Lab::new();
+    let lab = super::lab_with_secret("");
     lab.run("serve").refuses(&["data-dir"]);
     lab.run("serve --engine redb --data-dir d").refuses(&["redb", "rowstore"]);
     lab.run("serve --engine masstree --durability sync").refuses(&["durability"]);
@@ -24,7 +24,6 @@ fn settings_that_do_not_fit_are_refused() {
     lab.run("serve --engine masstree --listen ftp://127.0.0.1:1").refuses(&["ftp", "memcached://"]);
     lab.run("serve --engine masstree --listen rediss://127.0.0.1:0").refuses(&["tls-cert"]);
     lab.run("serve --config nothing.toml").refuses(&["nothing.toml"]);
-    super::write_secret(&lab, "");
     lab.run("serve --engine masstree --password-file secret").refuses(&["secret", "password"]);
     lab.run("serve --data-dir d --engine flodb --value-max 15M").refuses(&[
         "value-max",
@@ -39,8 +38,8 @@ fn settings_that_do_not_fit_are_refused() {
 
 #[test]
 fn settings_can_be_checked_without_a_server() {
-    let lab = Lab::new();
-    lab.write("k.toml", "engine = 'masstree'\nlisten = ['resp://127.0.0.1:0']\nthreads = 2\n");
+    let lab =
+        Lab::with("k.toml", "engine = 'masstree'\nlisten = ['resp://127.0.0.1:0']\nthreads = 2\n");
     lab.run("serve --config k.toml --check-config").exits(0).says("right");
     lab.run("serve --config k.toml --check-config --eviction clock").refuses(&["memory-max"]);
 }
@@ -59,8 +58,7 @@ fn a_port_in_use_is_refused() {
 #[test]
 fn a_password_file_that_others_can_read_is_refused() {
     use std::os::unix::fs::PermissionsExt;
-    let lab = Lab::new();
-    super::write_secret(&lab, "open sesame");
+    let lab = super::lab_with_secret("open sesame");
     let command = "serve --engine masstree --check-config --password-file secret";
     lab.run(command).exits(0);
     for mode in [0o640, 0o604, 0o620] {

@@ -43,8 +43,7 @@ impl Proxied {
                 sample = sample.replace(&usual, &format!("{}:1", served.address(scheme)));
             }
         }
-        let lab = Lab::new();
-        lab.write("nutcracker.yml", sample);
+        let lab = Lab::with("nutcracker.yml", sample);
         let conf = "--conf-file=nutcracker.yml";
         lab.tool(&nutcracker, &["--test-conf", conf]).exits(0);
         let stats = format!("--stats-addr={host}");

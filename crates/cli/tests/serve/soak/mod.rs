@@ -161,8 +161,7 @@ impl Soak {
         // Each engine has draws of its own.
         let seed = seed ^ u64::from(engine == "flodb") << 56;
         let size = Size::given();
-        let lab = Lab::new();
-        lab.make_dir("disk");
+        let lab = Lab::with_dir("disk");
         let disk = match Disk::mount(&lab.path("disk"), size.disk_mib) {
             Ok(disk) => Some(disk),
             Err(why) => {
