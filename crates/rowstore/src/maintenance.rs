@@ -72,7 +72,7 @@ fn sweep(core: &Core) {
         }
         loop {
             let now_ms = core.now_ms.load(Ordering::Relaxed);
-            // Removals that could not be logged stay in the session, and are retried.
+            // What could not be removed is found again by a later sweep.
             let slice = sweep.slice(core, &mut session, now_ms);
             if !slice.is_ok_and(|slice| slice.is_rich()) {
                 break;

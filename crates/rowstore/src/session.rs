@@ -10,7 +10,7 @@
 //! A write is in the tree first, and in the log after the flush. It must not be acknowledged before
 //! the flush: if the process ends earlier, the write is lost. Other sessions may read it meanwhile.
 //! That is correct because every entry contains a whole row: what they derive from it is logged
-//! with their own rows.
+//! with their own rows. The sweep derives nothing, and waits until a row is logged.
 //!
 //! **Invariant:** an entry is in the record if and only if its change is in the tree, or was there
 //! and was overwritten. A record that cannot be logged stays, and goes with the next flush.

@@ -109,10 +109,12 @@ impl RowStore {
     }
 
     /// Removes cleared rows from memory, and then all rows that have expired at `now_ms`. Returns
-    /// how many expired. O(rows).
+    /// how many expired. O(rows). Waits until the sessions of other threads have logged them.
     ///
     /// # Errors
-    /// As [`RowSession::remove`].
+    /// As [`RowSession::remove`]; [`Error::Usage`](keyrack_store::Error::Usage) if the calling
+    /// thread has a session with unflushed writes; [`Error::Io`](keyrack_store::Error::Io) if a
+    /// session cannot log its writes.
     pub fn sweep(&self, now_ms: u64) -> Result<u64> {
         while self.core.sweep_dead() {}
         let mut session = Session::new(&self.core);

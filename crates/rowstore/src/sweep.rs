@@ -2,6 +2,10 @@
 //!
 //! For all sessions an expired row is absent. The sweep frees its memory. Its time is that which a
 //! session has set last: the store reads no clock.
+//!
+//! **Invariant:** the removal of a row is logged after the row. Otherwise a crash could keep the
+//! removal and lose the row, and with it the group that wrote it: the value that the group replaced
+//! would be gone, though the group never happened.
 
 use crate::core::Core;
 use crate::session::Session;
@@ -36,21 +40,26 @@ impl Slice {
 }
 
 impl Sweep {
-    /// Removes the rows of one slice that have expired at `now_ms`.
+    /// Removes the rows of one slice that have expired at `now_ms`. Waits until they are in the
+    /// log.
+    ///
+    /// # Errors
+    /// As [`SessionRegistry::wait_until_logged`](crate::sessions::SessionRegistry), and those of a
+    /// flush.
     pub(crate) fn slice(
         &mut self,
         core: &Core,
         session: &mut Session<'_>,
         now_ms: u64,
     ) -> Result<Slice> {
-        let mut due: Vec<Vec<u8>> = Vec::new();
+        let mut due: Vec<(Vec<u8>, u64)> = Vec::new();
         let mut slice = Slice { rows: 0, removed: 0, is_end: true };
         let mut last = Vec::new();
         core.tree.range(&self.from, None, |key, bytes| {
             slice.rows += 1;
             let row = Row::of(&bytes);
             if row.is_expired(now_ms) && !core.is_dead(&row) {
-                due.push(key.to_vec());
+                due.push((key.to_vec(), row.version()));
             }
             if slice.rows < SLICE_ROWS {
                 return ControlFlow::Continue(());
@@ -61,10 +70,18 @@ impl Sweep {
             ControlFlow::Break(())
         });
         self.from = last;
-        session.set_own_time(now_ms);
-        for key in due {
-            // An expired row is absent for the session. If it finds a row, that is a newer one.
-            slice.removed += u64::from(session.remove_if(&key, |row| row.is_none())?);
+        if !due.is_empty() {
+            // Removals that could not be logged are retried.
+            session.flush()?;
+            core.sessions.wait_until_logged()?;
+        }
+        // At this time no row has expired, so the session shows which one it is. Another version is
+        // a newer row.
+        session.set_own_time(0);
+        for (key, version) in due {
+            let is_removed =
+                session.remove_if(&key, |row| row.is_some_and(|row| row.version() == version))?;
+            slice.removed += u64::from(is_removed);
         }
         session.flush()?;
         core.counts.expired.fetch_add(slice.removed, Ordering::Relaxed);

@@ -53,6 +53,32 @@ fn a_sweep_gives_memory_back_and_is_not_undone_by_a_restart() {
     assert!(content(&open(&disk, tiny())) == expected);
 }
 
+/// A kill in between kept the removal and lost the group: the old value was gone for nothing.
+#[test]
+fn a_sweep_logged_the_removal_of_a_row_that_was_not_logged() {
+    let disk = MemFs::new();
+    let store = open(&disk, tiny());
+    let mut session = store.session().unwrap();
+    session.put(b"a", b"old", 0, 0).unwrap();
+    session.flush().unwrap();
+    session.begin_group().unwrap();
+    session.put(b"a", b"brief", 0, 10).unwrap();
+    session.put(b"b", b"new", 0, 0).unwrap();
+    session.commit_group().unwrap();
+
+    let swept = store.sweep(20);
+    let killed = open(&disk.process_crash_image(), tiny());
+    let mut after = killed.session().unwrap();
+    assert_eq!(get(&mut *after, b"a").as_deref(), Some(&b"old"[..]));
+    assert_eq!(get(&mut *after, b"b"), None);
+    assert!(matches!(swept, Err(Error::Usage { .. })), "{swept:?}");
+
+    session.flush().unwrap();
+    assert_eq!(store.sweep(20).unwrap(), 1);
+    let killed = open(&disk.process_crash_image(), tiny());
+    assert_eq!(killed.len(), 1);
+}
+
 #[test]
 fn the_sweeper_sweeps_by_itself_at_the_time_that_sessions_have() {
     let options = Options { sweep_interval: Duration::from_millis(1), ..tiny() };

@@ -199,7 +199,10 @@ fn counts_are_right(name: &str, rows: &dyn Rows, seed: u64, sweep: &(dyn Fn(u64)
                     }
                     match draw.below(20) {
                         0 => session.clear().unwrap(),
-                        1 => drop(sweep(n)),
+                        1 => {
+                            session.flush().unwrap();
+                            sweep(n);
+                        }
                         _ => {}
                     }
                     session.flush().unwrap();
