@@ -6,12 +6,13 @@
 //!   a request               workload --key--> node --> its connection of this client
 //! ```
 //!
-//! In a closed loop a client that has drawn a request for a connection that is full waits for it,
-//! as a program would that asks for one key after the other. Under a rate it goes on, and the
-//! request waits at its connection, up to [`QUEUE_MAX`] there.
+//! In a closed loop, a client that draws a request for a full connection waits for the connection,
+//! like a program that requests one key after the other. Under a rate it goes on, and the request
+//! waits in the queue of its connection, which has at most [`QUEUE_MAX`] requests.
 //!
-//! A node that answers MOVED has told us who has a slot: that is believed at once, the request
-//! follows, and the whole map is asked for beside. ASK is followed once and changes nothing.
+//! MOVED names the new owner of a slot. The map changes at once, the request goes to the new
+//! owner, and the whole map is requested in the background. ASK sends one request elsewhere and
+//! leaves the map as it is.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;

@@ -129,7 +129,7 @@ struct Server {
     /// Vectors of requests that were answered.
     spare: Vec<Vec<u8>>,
     calls: u64,
-    /// It calls leases back.
+    /// The server revokes leases of this client.
     has_revoked: bool,
 }
 
@@ -199,7 +199,7 @@ impl Client {
         self.clock.wait_until(self.clock.ticks() + self.clock.ticks_of_ns(ns));
     }
 
-    /// Whether a server has called leases back since this was asked last.
+    /// Whether a server has revoked leases since the last call.
     pub(crate) fn poll_revoked(&mut self, server: usize) -> bool {
         std::mem::take(&mut self.servers[server].has_revoked)
     }

@@ -85,7 +85,7 @@ impl Tree {
         }
     }
 
-    /// Forgets what leases that are called back are on, and gives them up.
+    /// Forgets the directories whose leases are revoked, and returns the leases.
     pub(crate) fn drop_revoked_leases(&mut self) -> Result<()> {
         if !self.client.poll_revoked(0) {
             return Ok(());
