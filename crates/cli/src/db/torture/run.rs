@@ -1,11 +1,12 @@
 //! `torture run`: writes until it is done, or killed.
 
 use super::acks::{Acks, Log};
-use super::script::{KEYS, draw, name, value};
+use super::script::{KEYS, name, value};
 use super::subject::{Engine, Subject};
 use crate::db::args::number;
 use clap::ArgMatches;
 use keyrack_console::{Failure, Outcome, say};
+use keyrack_testkit::random::Draw;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -29,8 +30,8 @@ pub(super) fn run(engine: Engine, dir: &Path, ackfile: &Path, matches: &ArgMatch
     }
     let (acks, log) = Acks::open(ackfile)?;
     // A run that goes on with a store of an earlier one takes another course.
-    let mut course = seed ^ acks.lines << 20;
-    let draws = draw(&mut course);
+    let course = seed ^ acks.lines << 20;
+    let draws = Draw::new(course).next();
     say!("torture: seed {seed}, {writes} writes by {threads} thread(s), {} before", acks.lines);
     let stop = keyrack_console::flag()?;
     let store = engine.open(dir, draws)?;
@@ -45,7 +46,7 @@ pub(super) fn run(engine: Engine, dir: &Path, ackfile: &Path, matches: &ArgMatch
     let outcomes: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
         let start = |thread: u64| {
             let (shared, versions) = (&shared, acks.versions.clone());
-            let course = course.wrapping_add(thread);
+            let course = Draw::new(course.wrapping_add(1 + thread));
             scope.spawn(move || shared.write(thread as u32, threads as u32, versions, course))
         };
         let workers: Vec<_> = (0..threads).map(start).collect();
@@ -66,13 +67,13 @@ impl Shared<'_> {
         thread: u32,
         threads: u32,
         mut versions: Vec<u64>,
-        mut course: u64,
+        mut course: Draw,
     ) -> Result<(), Failure> {
         let own = (KEYS - thread).div_ceil(threads);
         let mut writer = self.store.writer()?;
         while self.take_one() {
             keyrack_console::check(self.stop)?;
-            let key = thread + (draw(&mut course) % u64::from(own)) as u32 * threads;
+            let key = thread + course.below(own) * threads;
             let version = versions[key as usize] + 1;
             let name = name(key);
             match value(key, version) {

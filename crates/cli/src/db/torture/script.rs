@@ -7,15 +7,9 @@
 //! One version in eight is a removal, but for the first. Values are short; one in 16 has up to
 //! 4 KiB, one in 256 up to 32 KiB.
 
-pub(super) const KEYS: u32 = 256;
+use keyrack_testkit::random::Draw;
 
-/// Splitmix: the next of a stream of 64-bit numbers.
-pub(super) fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
+pub(super) const KEYS: u32 = 256;
 
 pub(super) fn name(key: u32) -> String {
     format!("torture/{key:05}")
@@ -31,20 +25,20 @@ pub(super) fn key_of(bytes: &[u8]) -> Option<u32> {
 /// The value of a version from 1 on; `None` if it is a removal. Version 0 is a key that was never
 /// written.
 pub(super) fn value(key: u32, version: u64) -> Option<Vec<u8>> {
-    let mut state = u64::from(key) << 40 ^ version;
-    let kind = draw(&mut state);
+    let mut draw = Draw::new(u64::from(key) << 40 ^ version);
+    let kind = draw.next();
     if version == 0 || (version > 1 && kind.is_multiple_of(8)) {
         return None;
     }
-    let most = match kind >> 8 & 0xff {
+    let most: u64 = match kind >> 8 & 0xff {
         0 => 32 << 10,
         1..=16 => 4 << 10,
         _ => 200,
     };
-    let length = draw(&mut state) % most;
+    let length = draw.below(most);
     let mut value = format!("key {key} version {version} ").into_bytes();
     while (value.len() as u64) < length {
-        value.extend_from_slice(&draw(&mut state).to_le_bytes());
+        value.extend_from_slice(&draw.next().to_le_bytes());
     }
     Some(value)
 }
