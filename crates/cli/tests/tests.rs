@@ -1,9 +1,9 @@
 //! End-to-end tests: the real binary, called as a user calls it, each test in a directory of its
 //! own.
 //!
-//! What is asserted is what a user or a script of theirs can see: exit status, the two streams, the
-//! files. No assertion depends on how fast the machine is. A hang is a failure: every child is
-//! killed by a watchdog after [`support::PATIENCE`], and the test says so.
+//! The tests assert what a user or a script can see: exit status, the two streams, the files. No
+//! assertion depends on how fast the machine is. A hang is a failure: every child is killed by a
+//! watchdog after [`support::PATIENCE`], and the test says so.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,

@@ -77,8 +77,8 @@ struct Stripe<const KINDS: usize> {
 
 struct Common<const KINDS: usize> {
     lists: Mutex<[Vec<u32>; KINDS]>,
-    /// Lengths of the lists, changed under the lock. Who reads them without it may be late, and
-    /// then cuts a block that it might have found.
+    /// Lengths of the lists, changed under the lock. A reader without the lock may see an old
+    /// length; it then cuts a new block although a free one exists.
     lengths: [AtomicUsize; KINDS],
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Domain {
     /// First of the records of all threads, past and present.
     records: AtomicPtr<Record>,
     orphans: Mutex<Orphans>,
-    /// How many there are, changed under the lock. Who reads it without may be late.
+    /// The number of orphans, changed under the lock. A reader without the lock may see an old one.
     orphans_count: AtomicUsize,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! What all threads change is kept as [`STRIPES`] copies, so that threads rarely meet. A thread
 //! gets the number of one for life: the least that no living thread has. Where there are more
-//! threads than numbers, the others get one in turn and share it. Who has a number alone may change
-//! what goes with it without an atomic operation; who shares one may not touch that.
+//! threads than numbers, the others get one in turn and share it. A thread that is alone on a
+//! number may change the data of the number without an atomic operation. A thread that shares a
+//! number may not.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

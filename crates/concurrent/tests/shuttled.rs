@@ -11,7 +11,7 @@ use shuttle::thread;
 
 const SCHEDULES: usize = 10_000;
 
-/// Counts itself when it is freed. Who has the count may look at it then, too.
+/// Counts itself when it is freed. The count may be read afterwards.
 struct Value {
     freed: Arc<AtomicUsize>,
     all: Arc<AtomicUsize>,

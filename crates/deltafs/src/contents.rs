@@ -55,8 +55,8 @@ pub(crate) struct Contents {
     unsealed: Mutex<BTreeMap<Inode, Arc<Mutex<Sums>>>>,
 }
 
-/// What is known about the directory of the log that is written to. Whoever changes the bytes or
-/// the length of a file holds it.
+/// The state of the directory of the log that is written to. A thread that changes the bytes or
+/// the length of a file holds its lock.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     unsynced: BTreeSet<Inode>,

@@ -14,7 +14,7 @@
 //! | rmdir | parent and directory, exclusive |
 //! | rename | all directories of it, exclusive |
 //!
-//! Who takes several takes them in the order of their numbers, so nobody waits in a circle.
+//! A thread that takes several locks takes them in the order of the numbers: no deadlock.
 //!
 //! **Times.** A create moves its directory's time in memory. The record follows when it is a second
 //! behind, and when the state leaves the table, at [`Namespace::flush`](crate::Namespace::flush) or

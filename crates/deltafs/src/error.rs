@@ -120,9 +120,9 @@ impl From<keyrack_vfs::Error> for Error {
 }
 
 impl Error {
-    /// The name of the error number that a system call would give. Of what the machine refused it
-    /// is the machine's own for a full disk, a quota, a disk that is read-only and a file that is
-    /// too large; EIO for all else.
+    /// The name of the error number that a system call would give. For an error of the machine, it
+    /// is the machine's own number if the disk is full or read-only, a quota is reached, or a file
+    /// is too large. For all other errors of the machine it is EIO.
     #[must_use]
     pub fn errno(&self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! Who is who: numbers of files and directories that stay apart, and meet, when logs are merged.
+//! Inode numbers: files and directories of different logs keep different numbers after a merge,
+//! and the first directories of one path get the same number.
 //!
 //! ```text
 //!   file       1 | log: 63 bits | epoch: 24 bits | count: 40 bits

@@ -1,13 +1,13 @@
 //! A registry in a directory that those who share it see.
 //!
-//! Who is first is told by a hard link: a text is written and synced under a name of its own, and
-//! linked to its name, which fails where that is taken. Copies are made in their place; they are
-//! nobody's until a text names them.
+//! A hard link decides which publisher is first. A text is written and synced under a temporary
+//! name, and then linked to its name. The link fails if the name exists. Copies are made in their
+//! final place; they belong to no publication until a text names them.
 //!
 //! Nothing is removed through a symbolic link below the directory: a link would lead out of it.
-//! Each component is asked for (`lstat`), as files are reached by path here; whoever may exchange
-//! names in the directory between the question and the removal may remove its files anyway. The
-//! directory itself may be reached by a link.
+//! Each component is checked by `lstat`, as files are reached by path here. A user who can exchange
+//! names between the check and the removal can remove the files anyway. The directory itself may be
+//! reached by a link.
 
 use super::names::{copy_name, hex};
 use super::publication::PublishedFile;

@@ -1,7 +1,7 @@
 //! One server as a client reaches it: a connection, or datagrams.
 //!
-//! Both send requests that were appended, and hand out frames that came. What is lost is sent
-//! again by whoever knows what is under way.
+//! Both send the requests that were appended, and return the frames that arrived. The caller knows
+//! the calls in flight and sends lost requests again.
 
 use super::network::Line;
 use crate::rpc::codec::{DATAGRAM_HEAD_BYTES, DATAGRAM_MAGIC, FRAME_BYTES_MAX, Frame, frame};

@@ -23,7 +23,7 @@ operations! {
             spread: bool,
             map: &'a [u8],
         };
-        /// Can you do your part of a rename? Whoever says yes holds the names until it is settled.
+        /// Prepares a part of a rename. A participant that agrees holds the names.
         35 "prepare" Prepare { id: u128, coordinator: u32, txn: Transaction };
         /// Do it, or do not.
         36 "decision" Decision { id: u128, commits: bool };
