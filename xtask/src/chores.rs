@@ -2,33 +2,36 @@
 //!
 //! ```text
 //! check     cargo fmt --check, cargo clippy, cargo doc, tidy        cheapest first, fail fast
-//! smoke     the release binary over engines, workloads and claims   see `smoke`, `bench`
-//! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
+//! smoke     the tests' binary over engines, workloads and claims    see `smoke`, `bench`
 //! loom      models of a few crates, every interleaving              see `instrumented`
 //! shuttle   whole structures, schedules drawn from a seed            see `instrumented`
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
 //!
 //! Not in CI, but by night:
 //! features  the binary with other feature sets                      needs make for LuaJIT
+//! smoke     the release binary over engines, workloads and claims
+//! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
 //! seeds     cargo test with KEYRACK_SEED from the commit
 //! ```
 //!
-//! Tests are built in the profile `sim`, once for `seeds`, `fuzz` and `test`: optimized, for
-//! statistical tests need many draws; with debug assertions and overflow checks, which release
-//! leaves out. `smoke` and `overhead` take the release binary, which is what users have.
+//! Tests are built in cargo's own profile `dev`, once for `ci`, `seeds`, `fuzz` and `test`; the
+//! workspace's manifest optimizes it. The release binary is what users have. It takes as long to
+//! build as all tests, so that CI leaves it to the night.
 //!
 //! `test` and `ci` end with the closing line of [`Tally`], whatever happened before it: a stage
 //! that fails without counting tests is one failure.
+
+use std::path::Path;
 
 use crate::bench;
 use crate::instrumented::{loom, shuttle};
 use crate::options::Options;
 use crate::output::{complain, say};
 use crate::overhead as budgets;
-use crate::profile::{SEED_VARIABLE, TEST_FEATURES, TEST_PROFILE};
 use crate::smoke as smoke_runs;
 use crate::stage::{Outcome, Stop, run, stage};
 use crate::tally::{Tally, count_tests};
+use crate::test_setup::{SEED_VARIABLE, TEST_FEATURES};
 use crate::tidy;
 use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 
@@ -46,8 +49,9 @@ pub(crate) fn check(workspace: &Workspace, _: &Options) -> Outcome {
         run(workspace.cargo(&arguments).args(["--", "-D", "warnings"]))
     })?;
     stage("doc", || {
-        let mut command = workspace.cargo(&["doc", "--workspace", "--no-deps"]);
-        run(command.env("RUSTDOCFLAGS", "-D warnings"))
+        // With the features of clippy, for which the dependencies are checked already.
+        let arguments = ["doc", "--workspace", "--no-deps", "--features", TEST_FEATURES];
+        run(workspace.cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     stage("tidy", || tidy::check(workspace))
 }
@@ -139,7 +143,7 @@ pub(crate) fn features(workspace: &Workspace, options: &Options) -> Outcome {
         let data = workspace.root().join(format!("target/xtask-features-{}", std::process::id()));
         std::fs::create_dir_all(&data)
             .map_err(|error| Stop::Broken(format!("cannot make {}: {error}", data.display())))?;
-        let engines = ["run", "--profile", TEST_PROFILE, "-p", "keyrack-cli", "--features"];
+        let engines = ["run", "-p", "keyrack-cli", "--features"];
         for engine in ENGINES_BY_NIGHT {
             let mut command = workspace.cargo(&engines);
             command.args(["peers-all,parquet,object-store", "--", "bench", "--selftest"]);
@@ -157,8 +161,18 @@ pub(crate) fn features(workspace: &Workspace, options: &Options) -> Outcome {
 /// The first run of the binary that does not exit with 0.
 pub(crate) fn smoke(workspace: &Workspace, _: &Options) -> Outcome {
     let binary = stage("release build", || smoke_runs::build(workspace))?;
-    stage("smoke", || smoke_runs::run_all(workspace, &binary))?;
-    stage("claims", || bench::quick(workspace, &binary))
+    smoke_of(workspace, &binary)
+}
+
+/// [`smoke`], of the binary that the tests run.
+fn smoke_of_tests(workspace: &Workspace, _: &Options) -> Outcome {
+    let binary = stage("build", || smoke_runs::build_tests(workspace))?;
+    smoke_of(workspace, &binary)
+}
+
+fn smoke_of(workspace: &Workspace, binary: &Path) -> Outcome {
+    stage("smoke", || smoke_runs::run_all(workspace, binary))?;
+    stage("claims", || bench::quick(workspace, binary))
 }
 
 /// `cargo xtask overhead`.
@@ -178,14 +192,14 @@ pub(crate) fn overhead(workspace: &Workspace, _: &Options) -> Outcome {
     stage("overhead", || budgets::run_all(workspace, &valgrind, &binary))
 }
 
-/// `cargo xtask ci`: all of the above, and the tests last.
+/// `cargo xtask ci`: what is checked about a commit, the tests last.
 ///
 /// # Errors
 /// `Failed` when a stage failed. The stages behind it are not run.
 pub(crate) fn ci(workspace: &Workspace, options: &Options) -> Outcome {
     let none = Options::default();
     say(&seed_line(workspace));
-    for chore in [check, smoke, overhead, loom, shuttle] {
+    for chore in [check, smoke_of_tests, loom, shuttle] {
         if let Err(stop) = chore(workspace, &none) {
             complain_about(&stop);
             return Err(Stop::Failed(Tally::one_failure()));
@@ -205,7 +219,7 @@ const FIGURES_TEST: &str = "report::record::pictures_are_those_of_the_record";
 /// # Errors
 /// When a record cannot be drawn.
 pub(crate) fn figures(workspace: &Workspace, _: &Options) -> Outcome {
-    let test = ["test", "--profile", TEST_PROFILE, "-p", "keyrack-cli", "--test", "cli"];
+    let test = ["test", "-p", "keyrack-cli", "--test", "cli"];
     let mut command = workspace.cargo(&test);
     run(command.args(["--", "--exact", FIGURES_TEST]).env(REWRITE_VARIABLE, "1"))
 }
@@ -240,7 +254,7 @@ const SEEDED: [&str; 7] = [
 /// Runs every test and doc test, or with a seed those of the crates that draw, passing their output
 /// through while counting.
 fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
-    let arguments = ["test", "--no-fail-fast", "--profile", TEST_PROFILE, "--workspace"];
+    let arguments = ["test", "--no-fail-fast", "--workspace"];
     let mut command = workspace.cargo(&arguments);
     command.args(["--features", TEST_FEATURES]);
     if seed.is_some() {

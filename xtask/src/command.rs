@@ -62,7 +62,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("test", "tidy and every test; closes with `N passed, N failed`", &[], chores::test),
     command(
         "ci",
-        "check, smoke, overhead, loom, shuttle, test",
+        "check, smoke, loom, shuttle, test",
         &[switch(
             "--without-test",
             "leave out the last stage, for a caller that runs it by itself",

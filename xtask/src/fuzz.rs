@@ -19,8 +19,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::options::Options;
 use crate::output::{complain, say};
-use crate::profile::{SEED_VARIABLE, TEST_FEATURES, TEST_PROFILE};
 use crate::stage::{Outcome, Stop, shown, stage};
+use crate::test_setup::{SEED_VARIABLE, TEST_FEATURES};
 use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit};
 
 /// Seconds of a format when none are given.
@@ -81,7 +81,7 @@ fn fuzz(workspace: &Workspace, seconds: u64) -> Outcome {
 /// Builds every test program of the workspace, as `seeds` and `test` have them, and asks each for
 /// its fuzzers.
 fn targets(workspace: &Workspace) -> Outcome<Vec<Target>> {
-    let mut command = workspace.cargo(&["test", "--profile", TEST_PROFILE, "--workspace"]);
+    let mut command = workspace.cargo(&["test", "--workspace"]);
     command.args(["--features", TEST_FEATURES, "--tests", "--config", &runner()]);
     let text = output_of(&mut command)?;
     let mut targets = Vec::new();

@@ -1,9 +1,9 @@
-//! Tests built with other instruments than those of the release profile: loom, which explores the
-//! interleavings of small models; shuttle, which draws schedules for whole structures; and
-//! AddressSanitizer, which watches every access to the heap and asks at the end what was leaked.
+//! Tests built with an instrument: loom, which explores the interleavings of small models; shuttle,
+//! which draws schedules for whole structures; and AddressSanitizer, which watches every access to
+//! the heap and asks at the end what was leaked.
 //!
 //! ```text
-//! loom     RUSTFLAGS="--cfg loom"          cargo test --release -p CRATE --lib --tests
+//! loom     RUSTFLAGS="--cfg loom"          cargo test -p CRATE --lib --tests
 //!                                                     --target-dir TARGET/loom
 //! shuttle  RUSTFLAGS="--cfg shuttle"       cargo test ... --target-dir TARGET/shuttle shuttled
 //! asan     RUSTFLAGS=-Zsanitizer=address   rustup run nightly cargo test ... --target HOST
@@ -160,13 +160,11 @@ impl Instrument {
     /// Adds to a call of `cargo test` what makes it a call under this instrument.
     fn instrument(&self, command: &mut Command, workspace: &Workspace, package: &str) {
         command
-            .args(["--release", "--no-fail-fast", "-p", package, "--lib"])
+            .args(["--no-fail-fast", "-p", package, "--lib"])
             .args((!self.library_only.contains(&package)).then_some("--tests"))
             .arg("--target-dir")
             .arg(workspace.target(self.name))
             .env("RUSTFLAGS", self.rustflags)
-            // As the profile of the tests has it.
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             // Where this one is set, cargo does not look at the other.
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove(REWRITE_VARIABLE)
@@ -247,7 +245,7 @@ mod tests {
         filter: Some("probed"),
     };
 
-    /// Runs `PROBE` with a shell script in cargo's place; the crate is its fifth argument.
+    /// Runs `PROBE` with a shell script in cargo's place; the crate is its fourth argument.
     fn probed(test: &str, script: &str) -> (Outcome, Scratch) {
         let scratch = Scratch::new(test);
         let cargo = scratch.program("cargo", script);
@@ -273,7 +271,7 @@ mod tests {
         assert_eq!(calls.len(), 2);
         for ((call, package), tests) in calls.iter().zip(PROBE.packages).zip(["--tests ", ""]) {
             let start = format!(
-                "--cfg probe, all=1, gone: test --release --no-fail-fast -p {package} \
+                "--cfg probe, all=1, gone: test --no-fail-fast -p {package} \
                  --lib {tests}--target-dir "
             );
             let rest = call.strip_prefix(&start).unwrap_or_else(|| panic!("{call}"));
@@ -287,7 +285,7 @@ mod tests {
     fn one_crate_that_fails_does_not_keep_the_next_from_being_tested() {
         let (outcome, _scratch) = probed(
             "instrument-fails",
-            "[ \"$5\" = keyrack-one ] && exit 101\n\
+            "[ \"$4\" = keyrack-one ] && exit 101\n\
              echo 'test result: FAILED. 3 passed; 2 failed; 0 ignored'; exit 101",
         );
         let Err(Stop::Stage(line)) = outcome else { panic!("{outcome:?}") };

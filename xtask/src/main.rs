@@ -6,7 +6,7 @@
 //!
 //!   check   fmt, clippy, doc, tidy
 //!   test    tidy, cargo test
-//!   ci      check, smoke, overhead, loom, shuttle, test
+//!   ci      check, smoke, loom, shuttle, test
 //!   soak    many seeds until the time is up
 //!   bench   a claim of the documentation, measured again
 //!   figures the pictures of the documentation, from the records of claims
@@ -31,13 +31,14 @@ mod instrumented;
 mod options;
 mod output;
 mod overhead;
-mod profile;
+
 #[cfg(test)]
 mod scratch;
 mod smoke;
 mod soak;
 mod stage;
 mod tally;
+mod test_setup;
 mod tidy;
 mod workspace;
 

@@ -1,4 +1,4 @@
-//! Smoke: does the release binary start, and do its engines, scripts and named workloads run?
+//! Smoke: does the binary start, and do its engines, scripts and named workloads run?
 //!
 //! ```text
 //! for every engine        keyrack bench --selftest --backend ENGINE --durability none \
@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use crate::output::{complain, say};
 use crate::stage::{Outcome, Stop, seconds, shown};
+use crate::test_setup::TEST_FEATURES;
 use crate::workspace::Workspace;
 
 /// A name that no engine will ever carry.
@@ -66,13 +67,30 @@ pub(crate) fn build_with(
             .env("RUSTFLAGS", rustflags)
             .env("CARGO_TARGET_DIR", workspace.target("bench-build"));
     }
+    built(&mut command)
+}
+
+/// Builds every test, and answers where cargo has put the binary that they run.
+///
+/// # Errors
+/// `Stage` when one does not build.
+pub(crate) fn build_tests(workspace: &Workspace) -> Outcome<PathBuf> {
+    built(
+        workspace
+            .cargo(&["test", "--no-run", "--workspace", "--features"])
+            .args([TEST_FEATURES, "--message-format=json-render-diagnostics"]),
+    )
+}
+
+/// Runs a build whose messages are JSON, and answers where it has put the binary.
+fn built(command: &mut Command) -> Outcome<PathBuf> {
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| Stop::Broken(format!("cannot start cargo: {error}")))?;
     if !output.status.success() {
-        return Err(Stop::Stage("the release binary does not build".into()));
+        return Err(Stop::Stage(format!("`{}` did not succeed", shown(command))));
     }
     executable(&String::from_utf8_lossy(&output.stdout))
         .map(PathBuf::from)

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use crate::options::Options;
 use crate::output::{complain, say};
-use crate::profile::TEST_PROFILE;
 use crate::smoke::{Runner, build};
 use crate::stage::{Outcome, Stop, run, shown, stage};
 use crate::workspace::Workspace;
@@ -76,7 +75,7 @@ pub(crate) fn command(workspace: &Workspace, options: &Options) -> Outcome {
 
 /// Sends hostile messages to the codecs of every protocol.
 fn fuzz(workspace: &Workspace, messages: u64) -> Outcome {
-    let mut command = workspace.cargo(&["test", "--profile", TEST_PROFILE]);
+    let mut command = workspace.cargo(&["test"]);
     command.args(["-p", "keyrack-wire", "--test", "tests", "fuzz"]);
     command.env(FUZZ_VARIABLE, messages.to_string());
     say(&format!("{FUZZ_VARIABLE}={messages} {}", shown(&command)));
@@ -85,7 +84,7 @@ fn fuzz(workspace: &Workspace, messages: u64) -> Outcome {
 
 /// Puts servers of name spaces and their clients into one world of faults after another.
 fn simulate(workspace: &Workspace) -> Outcome {
-    let mut command = workspace.cargo(&["test", "--profile", TEST_PROFILE]);
+    let mut command = workspace.cargo(&["test"]);
     command.args(["-p", "keyrack-deltafs", "--lib", "simulation"]);
     command.env(SIMULATIONS_VARIABLE, SIMULATIONS.to_string());
     say(&format!("{SIMULATIONS_VARIABLE}={SIMULATIONS} {}", shown(&command)));
@@ -94,7 +93,7 @@ fn simulate(workspace: &Workspace) -> Outcome {
 
 /// Puts the server under a thousand connections, kills and full disks.
 fn serve(workspace: &Workspace, minutes: u64) -> Outcome {
-    let mut command = workspace.cargo(&["test", "--profile", TEST_PROFILE]);
+    let mut command = workspace.cargo(&["test"]);
     command.args(["-p", "keyrack-cli", "--test", "cli", "serve::soak", "--", "--nocapture"]);
     command.env(SERVE_MINUTES_VARIABLE, minutes.to_string());
     say(&format!("{SERVE_MINUTES_VARIABLE}={minutes} {}", shown(&command)));

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn profiles_say_whether_code_was_optimised() {
         assert_eq!(std_row("dev"), "Rust 2024 (debug)");
-        assert_eq!(std_row("sim"), "Rust 2024 (optimized, sim)");
+        assert_eq!(std_row("fat"), "Rust 2024 (optimized, fat)");
         assert_eq!(std_row(""), "n/a");
     }
 

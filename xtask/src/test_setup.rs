@@ -1,8 +1,5 @@
 //! How tests are built, and where the random ones take their seed from.
 
-/// The profile of everything that runs tests; see the workspace's manifest.
-pub(crate) const TEST_PROFILE: &str = "sim";
-
 /// The variable from which random tests take their seed, in decimal.
 pub(crate) const SEED_VARIABLE: &str = "KEYRACK_SEED";
 
