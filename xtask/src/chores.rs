@@ -38,6 +38,9 @@ use crate::workspace::{REWRITE_VARIABLE, Workspace, find_program, seed_of_commit
 /// The variable by which the longest tests do a part of what they could (1) or all of it (0).
 const BRIEF_VARIABLE: &str = "KEYRACK_BRIEF";
 
+/// How many tests of a program run at once.
+const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+
 /// `cargo xtask check`.
 ///
 /// # Errors
@@ -262,6 +265,9 @@ fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
         command.args(["--tests", "--config", &runner_of(&SEEDED)]);
     }
     command.env_remove(REWRITE_VARIABLE);
+    if std::env::var_os(THREADS_VARIABLE).is_none() {
+        command.env(THREADS_VARIABLE, test_threads().to_string());
+    }
     if let Some(seed) = seed {
         say(&format!("{SEED_VARIABLE}={seed}"));
         command.env(SEED_VARIABLE, seed.to_string()).env(BRIEF_VARIABLE, "1");
@@ -271,6 +277,12 @@ fn run_tests(workspace: &Workspace, seed: Option<u64>) -> Outcome<Tally> {
     let (mut tally, exited_well) = count_tests(&mut command, &mut |line| say(line))?;
     tally.settle(exited_well);
     if tally.failed > 0 { Err(Stop::Failed(tally)) } else { Ok(tally) }
+}
+
+/// Tests of a program that run at once: twice as many as there are processors, because most of the
+/// time goes by in tests that wait for the processes that they started.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A setting by which cargo runs the test programs of these packages and passes over all others.

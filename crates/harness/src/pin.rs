@@ -156,8 +156,12 @@ mod tests {
         assert!(Pin::Auto.choose(1, Vec::new()).is_empty(), "a system that does not tell");
     }
 
+    /// Held by a test that pins threads: another one frees all threads of the process but its own.
+    static PINNING: Mutex<()> = Mutex::new(());
+
     #[test]
     fn a_pinned_thread_may_run_on_its_cpu_alone() {
+        let _alone = PINNING.lock().unwrap();
         std::thread::spawn(|| {
             let cpus = allowed_cpus();
             let turn = cpus.len() as u32;
@@ -171,6 +175,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_a_worker_starts_is_not_left_on_its_cpu() {
+        let _alone = PINNING.lock().unwrap();
         let (all, dealt) = (allowed_cpus(), CpuAssignment::new(allowed_cpus()));
         let (started, is_started) = channel();
         let (free, is_free) = channel::<()>();
