@@ -8,7 +8,9 @@ pub(crate) fn registry() -> Registry {
     engines.push(keyrack_masstree::engine());
     engines.push(keyrack_rowstore::engine());
     engines.push(keyrack_flodb::engine());
-    Registry::new(engines).with_servers(keyrack_peers::servers())
+    Registry::new(engines)
+        .with_servers(keyrack_peers::servers())
+        .with_absent(keyrack_peers::absent())
 }
 
 #[cfg(test)]

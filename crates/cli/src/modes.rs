@@ -5,7 +5,7 @@ use crate::engines;
 use keyrack_harness::sink::SinkKind;
 use keyrack_harness::{Overhead, PROBES, Plan, Settings, Stop, Surroundings, measure_overhead};
 use keyrack_record::Run;
-use keyrack_store::{Engine, OpenOptions, Store, unknown};
+use keyrack_store::{Engine, OpenOptions, Store};
 use keyrack_vfs::Fs;
 use std::fmt::Write;
 use std::path::Path;
@@ -17,7 +17,10 @@ pub(crate) fn list() -> Result<u8, String> {
     // Writing to a String cannot fail.
     let registry = engines::registry();
     registry.iter().for_each(|engine| describe(engine, &mut out));
-    missing_engines(&mut out);
+    for absent in registry.absent() {
+        let (name, about, command) = (absent.name, absent.about, absent.build_command());
+        let _ = writeln!(out, "not built in: {name}, {about} ({command})");
+    }
     out.push_str("servers, by their URL:\n");
     registry.servers().for_each(|server| describe(server, &mut out));
     out.push_str("native workloads:\n");
@@ -41,37 +44,6 @@ pub(crate) fn list() -> Result<u8, String> {
     Ok(keyrack_console::print(&out))
 }
 
-/// Engines that a build may lack: whether this one has them, their names, what they are, and the
-/// feature that brings them.
-const OPTIONAL_ENGINES: &[(bool, &str, &str)] = &[
-    (cfg!(feature = "redb"), "redb", "redb"),
-    (cfg!(feature = "fjall"), "fjall", "fjall"),
-    (cfg!(feature = "lmdb"), "lmdb", "lmdb"),
-    (cfg!(feature = "sqlite"), "sqlite, compiled in from its source in half a minute", "sqlite"),
-    (
-        cfg!(feature = "tidesdb"),
-        "tidesdb, compiled in from its source in half a minute; needs cmake",
-        "tidesdb",
-    ),
-    (cfg!(feature = "loaded"), "rocksdb and leveldb, from shared libraries", "loaded"),
-    (
-        cfg!(feature = "rocksdb"),
-        "rocksdb-bundled, RocksDB compiled in from its source in 10 to 45 minutes",
-        "rocksdb",
-    ),
-];
-
-/// What is not built in, and how to get it.
-fn missing_engines(out: &mut String) {
-    for (_, what, feature) in OPTIONAL_ENGINES.iter().filter(|(is_built_in, ..)| !is_built_in) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            out,
-            "not built in: {what} (cargo build --release -p keyrack-cli --features {feature})"
-        );
-    }
-}
-
 /// An engine, or a kind of server, with its options.
 fn describe(engine: &Engine, out: &mut String) {
     let needs = if engine.persistent { " (needs --data-dir)" } else { "" };
@@ -93,7 +65,6 @@ pub(crate) fn selftest(
     fs: &Arc<dyn Fs>,
 ) -> Result<u8, String> {
     let registry = engines::registry();
-    let names = registry.names();
     let chosen: Vec<Engine> = if settings.backend.is_empty() {
         let fits = |e: &&Engine| e.stores && (!e.persistent || settings.data_dir.is_some());
         registry.iter().filter(fits).copied().collect()
@@ -105,7 +76,7 @@ pub(crate) fn selftest(
                 backend.engine.name
             )),
             Some(backend) => Ok(backend.engine),
-            None => Err(unknown("backend", name, &names)),
+            None => Err(registry.not_found("backend", name.trim_end_matches('?'))),
         };
         settings.backend.iter().map(find).collect::<Result<_, _>>()?
     };

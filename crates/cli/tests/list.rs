@@ -44,6 +44,8 @@ fn engine_options_sinks_and_probes_are_listed() {
     let lab = Lab::new();
     let out = lab.run("bench --list").exits(0).says("fail_every").says("(needs --data-dir)");
     let out = out.says("not built in: rocksdb-bundled").says("--rocksdb-lib");
+    let refused = lab.run("bench --backend rocksdb-bundled --data-dir .").exits(2);
+    refused.warns("engine 'rocksdb-bundled' is not in this build").warns("--features rocksdb");
     let out = out.says("sinks: console, tsv, timeline, json, hdr, notebook, gnuplot, dbbench\n");
     out.says("probes: system, build, perf, cgroup\n");
     lab.keybench("--list").exits(0).says("skiplist");

@@ -81,7 +81,7 @@ mod tidesdb;
 ))]
 mod trial;
 
-use keyrack_store::{Durability, Engine, Error, OpenOptions, Result};
+use keyrack_store::{AbsentEngine, Durability, Engine, Error, OpenOptions, Result};
 
 pub use servers::servers;
 
@@ -111,6 +111,33 @@ pub fn engines() -> Vec<Engine> {
     ]
 }
 
+/// The engines of this crate that were not compiled in, each with its feature.
+#[must_use]
+pub fn absent() -> Vec<AbsentEngine> {
+    let built = |name| engines().iter().any(|engine| engine.name == name);
+    OPTIONAL.iter().filter(|engine| !built(engine.name)).copied().collect()
+}
+
+const fn optional(name: &'static str, about: &'static str, feature: &'static str) -> AbsentEngine {
+    AbsentEngine { name, about, feature }
+}
+
+/// Engines that a build may lack.
+const OPTIONAL: &[AbsentEngine] = &[
+    optional("redb", "compiled in", "redb"),
+    optional("fjall", "compiled in", "fjall"),
+    optional("lmdb", "compiled in", "lmdb"),
+    optional("sqlite", "compiled in from its source in half a minute", "sqlite"),
+    optional("tidesdb", "compiled in from its source in half a minute; needs cmake", "tidesdb"),
+    optional("rocksdb", "from a shared library", "loaded"),
+    optional("leveldb", "from a shared library", "loaded"),
+    optional(
+        "rocksdb-bundled",
+        "RocksDB compiled in from its source in 10 to 45 minutes",
+        "rocksdb",
+    ),
+];
+
 /// Refuses a durability that an engine in memory cannot give, instead of pretending.
 fn check_in_memory(engine: &str, options: &OpenOptions) -> Result<()> {
     match options.durability {
@@ -138,6 +165,15 @@ mod tests {
         assert_eq!(holding, ["null"]);
         #[cfg(feature = "redb")]
         assert!(registry.find("redb").unwrap().persistent);
+    }
+
+    #[test]
+    fn every_engine_is_built_in_or_absent() {
+        let built: Vec<&str> = engines().iter().map(|engine| engine.name).collect();
+        let absent: Vec<&str> = absent().iter().map(|engine| engine.name).collect();
+        assert!(absent.iter().all(|name| !built.contains(name)), "{built:?} {absent:?}");
+        let optional = built.iter().filter(|name| !["skiplist", "btree", "null"].contains(name));
+        assert_eq!(optional.count() + absent.len(), OPTIONAL.len(), "{built:?} {absent:?}");
     }
 
     #[test]

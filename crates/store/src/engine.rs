@@ -1,7 +1,7 @@
 //! What a program needs to know of an engine before it opens one: name, needs, options, and how
 //! to open. Programs are handed a [`Registry`] and never name an engine themselves.
 
-use crate::{Durability, Error, Result, Store, parse_bool, parse_size};
+use crate::{Durability, Error, Result, Store, parse_bool, parse_size, unknown};
 use keyrack_vfs::Fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -124,6 +124,26 @@ impl OpenOptions {
 pub struct Registry {
     engines: Vec<Engine>,
     servers: Vec<Engine>,
+    absent: Vec<AbsentEngine>,
+}
+
+/// An engine that this build leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentEngine {
+    /// The name that it would have in the registry.
+    pub name: &'static str,
+    /// What it is, for a list.
+    pub about: &'static str,
+    /// The cargo feature of the program that brings it.
+    pub feature: &'static str,
+}
+
+impl AbsentEngine {
+    /// The command that builds the program with this engine.
+    #[must_use]
+    pub fn build_command(&self) -> String {
+        format!("cargo build --release -p keyrack-cli --features {}", self.feature)
+    }
 }
 
 /// What a run has been told to use.
@@ -156,7 +176,7 @@ impl Registry {
             let twice = engines[..index].iter().any(|earlier| earlier.name == engine.name);
             assert!(!twice, "engine '{}' is registered twice", engine.name);
         }
-        Registry { engines, servers: Vec::new() }
+        Registry { engines, servers: Vec::new(), absent: Vec::new() }
     }
 
     /// The same with kinds of servers. Each has the name of a scheme, `redis://`, and an option
@@ -164,6 +184,12 @@ impl Registry {
     #[must_use]
     pub fn with_servers(self, servers: Vec<Engine>) -> Self {
         Registry { servers, ..self }
+    }
+
+    /// The same, knowing the engines that this build leaves out.
+    #[must_use]
+    pub fn with_absent(self, absent: Vec<AbsentEngine>) -> Self {
+        Registry { absent, ..self }
     }
 
     /// The engine called `name`. A server is none.
@@ -206,6 +232,25 @@ impl Registry {
         self.servers.iter()
     }
 
+    /// The engines that this build leaves out.
+    #[must_use]
+    pub fn absent(&self) -> &[AbsentEngine] {
+        &self.absent
+    }
+
+    /// Why there is no engine of this name, in a line: this build leaves it out, or it is unknown.
+    /// `kind` is what the reader called it: an engine, a backend, a section.
+    #[must_use]
+    pub fn not_found(&self, kind: &str, name: &str) -> String {
+        match self.absent.iter().find(|absent| absent.name == name) {
+            Some(absent) => {
+                let command = absent.build_command();
+                format!("engine '{name}' is not in this build; to have it: {command}")
+            }
+            None => unknown(kind, name, &self.names()),
+        }
+    }
+
     /// All names: of the engines, and of the kinds of servers.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
@@ -220,6 +265,18 @@ mod tests {
     fn kind(name: &'static str) -> Engine {
         let open = |_: &OpenOptions| Err(Error::usage("not opened here"));
         Engine { name, about: "", persistent: false, stores: true, options: &[], open }
+    }
+
+    /// An engine that was left out was called unknown.
+    #[test]
+    fn an_engine_that_is_not_built_in_is_named_with_its_feature() {
+        let absent = AbsentEngine { name: "tides", about: "a tree", feature: "sea" };
+        let registry = Registry::new(vec![kind("redis")]).with_absent(vec![absent]);
+        let line = registry.not_found("backend", "tides");
+        assert!(line.starts_with("engine 'tides' is not in this build"), "{line}");
+        assert!(line.ends_with("--features sea"), "{line}");
+        let line = registry.not_found("backend", "reds");
+        assert_eq!(line, "unknown backend 'reds'; did you mean 'redis'? (have: redis)");
     }
 
     #[test]

@@ -52,10 +52,7 @@ fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, 
     let surroundings = program.surroundings(&fs, argv, PROGRAM);
     let is_persistent = match surroundings.registry.find(&options.engine) {
         Some(engine) => engine.persistent,
-        None => {
-            let names = surroundings.registry.names();
-            return Err(keyrack_store::unknown("engine", &options.engine, &names));
-        }
+        None => return Err(surroundings.registry.not_found("engine", &options.engine)),
     };
     let settings = settings(options, is_persistent)?;
     let plan = Plan::new(settings, surroundings).map_err(|refusal| refusal.0)?;

@@ -23,10 +23,12 @@ pub(super) fn plan_engines(
 ) -> Result<Vec<PlannedEngine>, Refusal> {
     let registry = &surroundings.registry;
     let names = registry.names();
+    let is_absent = |name: &str| registry.absent().iter().any(|absent| absent.name == name);
     for section in settings.engine_options.keys() {
-        if !names.contains(&section.as_str()) {
+        // One file serves builds with and without an engine.
+        if !names.contains(&section.as_str()) && !is_absent(section) {
             let place = settings.place(section);
-            return Err(refusal(format!("{place}{}", unknown("section", section, &names))));
+            return Err(refusal(format!("{place}{}", registry.not_found("section", section))));
         }
     }
     for engine in registry.iter().chain(registry.servers()) {
@@ -36,12 +38,19 @@ pub(super) fn plan_engines(
         let default = |e: &&Engine| e.stores && !e.persistent;
         registry.iter().filter(default).map(|engine| (Backend::of(*engine), false)).collect()
     } else {
-        let find = |text: &String| {
+        let mut chosen = Vec::new();
+        for text in &settings.backend {
             let name = text.strip_suffix(OPTIONAL).unwrap_or(text);
-            let found = registry.backend(name).map(|backend| (backend, name != text));
-            found.ok_or_else(|| refusal(unknown("backend", name, &names)))
-        };
-        settings.backend.iter().map(find).collect::<Result<_, _>>()?
+            let is_optional = name != text;
+            match registry.backend(name) {
+                Some(backend) => chosen.push((backend, is_optional)),
+                None if is_optional && is_absent(name) => {
+                    warnings.push(format!("left out: {}", registry.not_found("backend", name)));
+                }
+                None => return Err(refusal(registry.not_found("backend", name))),
+            }
+        }
+        chosen
     };
     let mut planned: Vec<PlannedEngine> = Vec::new();
     for (backend, is_optional) in &chosen {
