@@ -80,6 +80,10 @@ pub(crate) struct LiveWorker {
     pub(crate) written_bytes: LiveCounter,
     /// Bytes of values that lookups found, and of rows that ranges visited.
     pub(crate) read_bytes: LiveCounter,
+    /// Removals for whose result the key was looked up, because the engine does not tell.
+    pub(crate) lookups: LiveCounter,
+    /// Nanoseconds that those lookups took, within the times of the removals.
+    pub(crate) lookup_ns: LiveCounter,
     /// Open loop: intended start to end of a unit, in nanoseconds.
     pub(crate) unit_response: LiveHistogram,
     /// Open loop: actual start to end of a unit, in nanoseconds.

@@ -156,6 +156,8 @@ pub struct Settings {
     pub load_durability: Durability,
     /// Whether answers are checked.
     pub verify: bool,
+    /// Whether scripts go without knowing if a removed key existed, where the engine does not tell.
+    pub blind_deletes: bool,
     /// Whether stores on disk are walked over, so that their space amplification is known.
     pub amplification: bool,
     /// Whether the kernel's caches are dropped before each timed phase.
@@ -233,6 +235,7 @@ impl Default for Settings {
             settle: 0.0,
             load_durability: Durability::None,
             verify: false,
+            blind_deletes: false,
             amplification: false,
             drop_caches: false,
             mem_limit: None,
@@ -442,6 +445,7 @@ impl Settings {
     fn set_reports(&mut self, key: &str, value: &str) -> Result<bool, String> {
         match key {
             "verify" => self.verify = parse_bool(value)?,
+            "blind-deletes" => self.blind_deletes = parse_bool(value)?,
             "amplification" => self.amplification = parse_bool(value)?,
             "report" => self.report = Some(value.to_owned()),
             "report-dir" => self.report_dir = Some(directory(value)?),

@@ -26,6 +26,10 @@ pub(crate) struct Verbs<'s> {
     mode: Mode,
     /// Whether every put is synced, whatever the call.
     syncs_all: bool,
+    /// Whether scripts go without knowing what a removal found, on engines that do not tell.
+    blind_deletes: bool,
+    /// Whether the engine has told of a removal what it found.
+    tells: bool,
     trace: Option<TraceHash>,
     first_errors: [Option<String>; KINDS],
     /// Why the run has to end, once the engine said that nothing more fits.
@@ -92,6 +96,8 @@ impl<'s> Verbs<'s> {
             recording: None,
             mode,
             syncs_all: false,
+            blind_deletes: false,
+            tells: false,
             trace: traced.then(TraceHash::new),
             first_errors: Default::default(),
             full: None,
@@ -101,6 +107,11 @@ impl<'s> Verbs<'s> {
     /// Says that every write of the store is synced.
     pub(crate) fn syncing_all(self, syncs_all: bool) -> Self {
         Verbs { syncs_all, ..self }
+    }
+
+    /// Has scripts go without knowing what a removal found, on engines that do not tell.
+    pub(crate) fn deleting_blindly(self, blind_deletes: bool) -> Self {
+        Verbs { blind_deletes, ..self }
     }
 
     /// Has every call written down.
@@ -304,6 +315,47 @@ impl<'s> Verbs<'s> {
     pub(crate) fn del(&mut self, key: &[u8]) -> Option<Removed> {
         self.trace(key);
         let done = self.timed(Kind::Del, |session| session.remove(key));
+        self.deleted(key, done)
+    }
+
+    /// What scripts get from a removal.
+    pub(crate) fn del_of_script(&mut self, key: &[u8]) -> Option<Removed> {
+        if self.blind_deletes { self.del(key) } else { self.del_and_tell(key) }
+    }
+
+    /// As [`Verbs::del`], but never [`Removed::Unknown`]: until the engine has told what a removal
+    /// found, the key is looked up before. The time of the lookup is part of the call's, and is
+    /// counted apart, too. Other threads may take the key in between.
+    pub(crate) fn del_and_tell(&mut self, key: &[u8]) -> Option<Removed> {
+        if self.tells {
+            return self.del(key);
+        }
+        self.trace(key);
+        let clock = self.clock.share();
+        let mut lookup_ns = 0;
+        let done = self.timed(Kind::Del, |session| {
+            let begin = clock.ticks();
+            let existed = session.get(key, &mut |_| {})?;
+            lookup_ns = clock.ns_between(begin, clock.ticks());
+            Ok((existed, session.remove(key)?))
+        });
+        let done = done.map(|(existed, told)| match (told, existed) {
+            (Removed::Unknown, true) => Removed::Existed,
+            (Removed::Unknown, false) => Removed::Absent,
+            (told, _) => {
+                self.tells = true;
+                told
+            }
+        });
+        if !self.tells {
+            self.live.lookups.add(1);
+            self.live.lookup_ns.add(lookup_ns);
+        }
+        self.deleted(key, done)
+    }
+
+    /// Counts a removal and writes it down.
+    fn deleted(&mut self, key: &[u8], done: Option<Removed>) -> Option<Removed> {
         self.wrote(done.is_some(), key.len());
         let outcome = match done {
             Some(Removed::Existed) => Outcome::Hit,

@@ -40,6 +40,7 @@ fn rich(dir: &Path) -> Settings {
         bounded: true,
         limit: Some(1_000_000),
         timing: false,
+        blind_deletes: true,
         warmup: 0.5,
         users: 11,
         items: 12,

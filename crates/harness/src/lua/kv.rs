@@ -10,7 +10,7 @@
 //! | `kv.put(k, v)` | nothing | put |
 //! | `kv.get(k)` | value or nil | get |
 //! | `kv.touch(k)` | length of the value or nil | get |
-//! | `kv.del(k)` | true, false, or nil where the engine does not look | del |
+//! | `kv.del(k)` | true, false; nil with `--blind-deletes` where the engine does not look | del |
 //! | `kv.range(lo, hi [, limit])` | array of `{key=, val=}` | range |
 //! | `kv.scan(lo, hi, fn [, limit])` | rows visited, the stopping one included | range, with the callback's time |
 //! | `kv.count(lo, hi [, limit])` | rows | range |
@@ -138,7 +138,7 @@ unsafe extern "C-unwind" fn del(state: *mut lua_State) -> c_int {
     // SAFETY: a verb, registered with its bridge; no Lua code runs while the reference lives.
     let Bridge { sessions, objects, message, .. } = unsafe { bridge::of(stack) };
     let removed = match (key_of(stack, objects, 1), sessions.writer()) {
-        (Some(key), Ok(verbs)) => verbs.del(key),
+        (Some(key), Ok(verbs)) => verbs.del_of_script(key),
         (None, _) => refuse_key(stack, message, "kv.del", 1),
         (_, Err(why)) => refuse(stack, message, &["kv.del: ", why]),
     };

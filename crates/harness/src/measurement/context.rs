@@ -58,12 +58,13 @@ impl Measurement<'_> {
         clock: &Clock,
     ) -> MakeVerbs<'s> {
         let (clock, mode) = (clock.share(), self.mode);
-        let traced = self.plan.settings.trace_hash;
+        let settings = &self.plan.settings;
+        let (traced, is_blind) = (settings.trace_hash, settings.blind_deletes);
         let tape = self.recorder.map(|recorder| recorder.tape(phase, thread));
         let recording = tape.map(|tape| Recording::new(tape, self.origin));
         Rc::new(move |session| {
             let verbs = Verbs::new(session, clock.share(), live, mode, traced);
-            verbs.recording(recording.clone())
+            verbs.deleting_blindly(is_blind).recording(recording.clone())
         })
     }
 

@@ -54,6 +54,7 @@ pub(super) fn run(
     let used = costs.end();
     check(&ended.outcomes, measurement.stop)?;
     note_differences(measurement, &ended.outcomes);
+    note_lookups(measurement, &lives);
     Ok(Timed {
         before: used.before,
         repeats: repeats_of(measurement, phase, &lives, ended, load, &used),
@@ -133,6 +134,18 @@ fn note_differences(measurement: &Measurement<'_>, outcomes: &[Outcome]) {
             0 => format!("replay: {compared} results compared, all as recorded"),
             _ => format!("replay: {differ} of {compared} results are not as recorded"),
         });
+    }
+}
+
+/// Notes what it cost that removals told whether their keys existed.
+fn note_lookups(measurement: &Measurement<'_>, lives: &[LiveWorker]) {
+    let sum = |pick: &dyn Fn(&LiveWorker) -> u64| lives.iter().map(pick).sum::<u64>();
+    let count = sum(&|live| live.lookups.get());
+    if let Some(mean_ns) = sum(&|live| live.lookup_ns.get()).checked_div(count) {
+        measurement.note(format!(
+            "{count} removals looked their keys up first, {mean_ns} ns in the mean, because the \
+             engine does not tell whether a key existed; --blind-deletes leaves that out"
+        ));
     }
 }
 

@@ -223,6 +223,13 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         STORE,
+        "blind-deletes",
+        Flag,
+        "Have kv.del return nil where the engine does not tell whether the key existed, instead of \
+         looking it up first",
+    ),
+    key(
+        STORE,
         "amplification",
         Flag,
         "Walk over each store on disk after its timed phase, so that its space amplification is \

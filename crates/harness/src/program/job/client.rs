@@ -44,16 +44,6 @@ struct Pace {
     left: u32,
 }
 
-/// Whether the engine says of a removal what it found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
-    Unknown,
-    Tells,
-    /// It writes a tombstone without looking. A lookup before the removal tells, since one thread
-    /// alone takes a key.
-    Blind,
-}
-
 /// A job's way to a session, on one worker.
 pub(super) struct JobClient<'a, 's> {
     verbs: &'a mut Verbs<'s>,
@@ -78,7 +68,6 @@ pub(super) struct JobClient<'a, 's> {
     /// [`SHORT_NS`] in ticks.
     short: u64,
     pace: Pace,
-    sight: Sight,
     batch: Batch,
     high: Vec<u8>,
     /// What the job has reported.
@@ -117,7 +106,6 @@ impl<'s> JobTask<'s> {
             deadline: duration.map_or(u64::MAX, |ticks| start.saturating_add(ticks)),
             short: clock.ticks_of_ns(SHORT_NS),
             pace: Pace { last: start, stride: 1, left: 0 },
-            sight: Sight::Unknown,
             batch: Batch::new(),
             high: Vec::new(),
             row: Row::new(),
@@ -344,18 +332,8 @@ impl Client for JobClient<'_, '_> {
 
     fn delete_existing(&mut self, key: &[u8]) -> Result<bool, Halt> {
         self.begin()?;
-        let found = self.sight != Sight::Tells && self.verbs.get(key, &mut |_| {});
-        let answer = self.verbs.del(key);
-        match self.end(answer, 1)? {
-            Removed::Unknown => {
-                self.sight = Sight::Blind;
-                Ok(found)
-            }
-            removed => {
-                self.sight = Sight::Tells;
-                Ok(removed == Removed::Existed)
-            }
-        }
+        let answer = self.verbs.del_and_tell(key);
+        self.end(answer, 1).map(|removed| removed == Removed::Existed)
     }
 
     fn scan(
