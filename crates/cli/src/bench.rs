@@ -187,6 +187,7 @@ pub(crate) fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], program: &str) -> 
         facts: Facts {
             program: program.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: option_env!("KEYRACK_REVISION").map(str::to_owned),
             argv: argv.to_vec(),
             compiler: format!("rustc {}", env!("CARGO_PKG_RUST_VERSION")),
             allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" }.to_owned(),

@@ -108,7 +108,7 @@ const ROW: &str = "{\"table\":\"mb\",\"test\":\"rw1\",\"trial\":N,\"thread\":N,\
 const NOTEBOOK: &str = "{
   \"experiments\": {
     \"x0\": {
-      \"git-revision\": \"N\",
+      \"git-revision\": \"REVISION\",
       \"time\": \"TIME\",
       \"machine\": \"HOST\",
       \"cores\": N,
@@ -190,8 +190,12 @@ fn a_notebook_grows_by_an_experiment_a_run() {
     let time = &first[time_at..time_at + 24];
     assert!(time.split_whitespace().count() == 5 && &time[19..20] == " ", "{time}");
     let shown = first.replacen(time, "TIME", 1);
-    let host = parse_json(&first)["experiments"]["x0"]["machine"].as_str().unwrap().to_owned();
-    assert_eq!(masked(&shown.replacen(&host, "HOST", 1)), NOTEBOOK);
+    let member =
+        |name: &str| parse_json(&first)["experiments"]["x0"][name].as_str().unwrap().to_owned();
+    let revision = member("git-revision");
+    assert_eq!(revision, option_env!("KEYRACK_REVISION").unwrap_or(env!("CARGO_PKG_VERSION")));
+    let shown = shown.replacen(&revision, "REVISION", 1);
+    assert_eq!(masked(&shown.replacen(&member("machine"), "HOST", 1)), NOTEBOOK);
     mttest(&lab, "--notebook=notebook.json -g mine -l 50 -j1 same").exits(0).warns("EXPERIMENT x1");
     let notebook = lab.json("notebook.json");
     assert_eq!(keys(&notebook, "experiments"), BTreeSet::from(["x0", "x1"].map(str::to_owned)));

@@ -35,6 +35,8 @@ pub struct Facts {
     pub program: String,
     /// Its version.
     pub version: String,
+    /// The commit that it was built from, where the build knew it.
+    pub revision: Option<String>,
     /// The command line, program name first.
     pub argv: Vec<String>,
     /// The compiler.

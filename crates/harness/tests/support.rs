@@ -127,6 +127,7 @@ impl Bench {
             facts: Facts {
                 program: "keyrack".to_owned(),
                 version: "0.0.0".to_owned(),
+                revision: None,
                 argv: vec!["keyrack".to_owned(), "bench".to_owned()],
                 compiler: "rustc".to_owned(),
                 allocator: "system".to_owned(),

@@ -69,6 +69,7 @@ fn run(
     if !options.compare.is_empty() && book.page.is_none() {
         return Err("-c compares with experiments of the notebook, and there is none".to_owned());
     }
+    let facts = surroundings().facts;
     let started = wall::rfc3339_now();
     let machine = LinuxHost.hostname();
     let (trials, mut status) = if options.trials > 0 {
@@ -79,7 +80,7 @@ fn run(
         (Vec::new(), keyrack_console::DONE)
     };
     let experiment = Experiment {
-        revision: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: facts.revision.unwrap_or(facts.version),
         time: wall::ctime(&started).unwrap_or(started),
         gid: options.gid.clone(),
         machine: machine.clone(),

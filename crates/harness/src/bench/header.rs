@@ -104,6 +104,7 @@ pub(super) fn probes(plan: &Plan) -> Vec<Probe> {
             _ => {
                 let mut fields = probe::build_info(&BuildFacts {
                     version: &facts.version,
+                    revision: facts.revision.as_deref().unwrap_or_default(),
                     rustc: &facts.compiler,
                     profile: if cfg!(debug_assertions) { "debug" } else { "release" },
                     allocator: &facts.allocator,

@@ -3,6 +3,7 @@
 //! | row | example |
 //! |---|---|
 //! | `keyrack` | `0.1.0` |
+//! | `revision` | the commit that was built, 40 hexadecimal digits |
 //! | `compiler` | `rustc 1.95.0` |
 //! | `std` | `Rust 2024 (optimized)`, or `(debug)`, or with the profile's name |
 //! | `allocator` | `mimalloc (glibc 2.41)` |
@@ -19,6 +20,8 @@ use super::NOT_AVAILABLE;
 pub struct BuildFacts<'a> {
     /// Version of Keyrack.
     pub version: &'a str,
+    /// The commit that was built, where the build knew it.
+    pub revision: &'a str,
     /// Compiler and its version.
     pub rustc: &'a str,
     /// Cargo profile: `release`, `bench`, `dev`, `debug`, or one of ours.
@@ -52,6 +55,7 @@ fn rows(facts: &BuildFacts<'_>, glibc: Option<&str>) -> Vec<(String, String)> {
         if facts.features.is_empty() { "none".to_owned() } else { facts.features.join(" ") };
     [
         ("keyrack", or_not_available(facts.version)),
+        ("revision", or_not_available(facts.revision)),
         ("compiler", or_not_available(facts.rustc)),
         ("std", edition),
         ("allocator", allocator),
@@ -98,6 +102,7 @@ mod tests {
     fn rows_come_in_order() {
         let facts = BuildFacts {
             version: "0.1.0",
+            revision: "673994c",
             rustc: "rustc 1.95.0",
             profile: "release",
             allocator: "mimalloc",
@@ -108,6 +113,7 @@ mod tests {
         let rows: Vec<(&str, &str)> = rows.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let expected = [
             ("keyrack", "0.1.0"),
+            ("revision", "673994c"),
             ("compiler", "rustc 1.95.0"),
             ("std", "Rust 2024 (optimized)"),
             ("allocator", "mimalloc (glibc 2.41)"),
@@ -127,9 +133,9 @@ mod tests {
     #[test]
     fn missing_facts_keep_their_rows() {
         let rows = rows(&BuildFacts::default(), None);
-        assert_eq!(rows.len(), 6);
-        assert!(rows[..5].iter().all(|(_, value)| value == "n/a"));
-        assert_eq!(rows[5].1, "none");
+        assert_eq!(rows.len(), 7);
+        assert!(rows[..6].iter().all(|(_, value)| value == "n/a"));
+        assert_eq!(rows[6].1, "none");
     }
 
     #[cfg(target_env = "gnu")]
@@ -138,6 +144,6 @@ mod tests {
         let version = glibc_version().unwrap();
         assert!(version.starts_with("2."), "{version}");
         let facts = BuildFacts { allocator: "system", ..BuildFacts::default() };
-        assert_eq!(build_info(&facts)[3].1, format!("system (glibc {version})"));
+        assert_eq!(build_info(&facts)[4].1, format!("system (glibc {version})"));
     }
 }

@@ -83,21 +83,21 @@ impl Experiment {
     pub fn of(run: &Run) -> Experiment {
         let started = &run.header.started;
         Experiment {
-            revision: run.header.version.clone(),
+            revision: probed(run, "build", "revision").unwrap_or(&run.header.version).to_owned(),
             time: wall::ctime(started).unwrap_or_else(|| started.clone()),
             gid: None,
-            machine: machine(run).map(str::to_owned),
+            machine: probed(run, "system", "host").map(str::to_owned),
             cores: run.header.threads.iter().copied().max().unwrap_or(1),
             trials: whole(run).flat_map(|point| trials(run, point)).collect(),
         }
     }
 }
 
-/// The machine's name, where the run's probes read it.
-fn machine(run: &Run) -> Option<&str> {
-    let fields = run.probes.iter().filter(|probe| probe.name == "system").flat_map(|p| &p.fields);
-    let mut hosts = fields.filter(|(key, _)| key == "host").map(|(_, value)| value.as_str());
-    hosts.next().filter(|host| *host != crate::probe::NOT_AVAILABLE)
+/// What a probe of the run read, where it did.
+fn probed<'r>(run: &'r Run, probe: &str, key: &str) -> Option<&'r str> {
+    let fields = run.probes.iter().filter(|of| of.name == probe).flat_map(|of| &of.fields);
+    let mut values = fields.filter(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    values.next().filter(|value| *value != crate::probe::NOT_AVAILABLE)
 }
 
 /// The points that were measured to their end.
