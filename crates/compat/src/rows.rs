@@ -67,7 +67,7 @@ pub(super) fn totals(rows: &[Value]) -> String {
     text
 }
 
-/// Of at least one value. One alone has no deviation; the C library prints that as `-nan`.
+/// Of at least one value. One alone does not deviate, where the original divides by zero.
 fn statistics(values: &[f64]) -> String {
     let (n, total) = (values.len() as f64, values.iter().sum::<f64>());
     let average = total / n;
@@ -76,13 +76,10 @@ fn statistics(values: &[f64]) -> String {
             (min.min(value), max.max(value))
         });
     let squares: f64 = values.iter().map(|value| (value - average).powi(2)).sum();
-    let deviation = match values.len() {
-        1 => "-nan".to_owned(),
-        _ => format!("{:.0}", (squares / (n - 1.0)).sqrt()),
-    };
+    let deviation = (squares / (n - 1.0).max(1.0)).sqrt();
     format!(
         "n {n}, total {total:.0}, average {average:.0}, min {min:.0}, max {max:.0}, stddev \
-         {deviation}"
+         {deviation:.0}"
     )
 }
 
@@ -123,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn one_child_has_no_deviation_and_a_line_of_its_own() {
+    fn one_child_deviates_by_nothing_and_has_a_line_of_its_own() {
         let one = row(10, 2.0, 12, 2.0);
         assert_eq!(line(&one), "total 10 5 put/s 6 get/s");
         let text = totals(&[json(one)]);
-        assert!(text.contains("puts: n 1, total 10, average 10, min 10, max 10, stddev -nan\n"));
+        assert!(text.contains("puts: n 1, total 10, average 10, min 10, max 10, stddev 0\n"));
         assert!(!text.contains("scans"), "{text}");
         assert_eq!(
             (line(&Row::new()), totals(&[])),
