@@ -225,7 +225,7 @@ fn line_of_job(name: &str, rows: &[&ThreadRow]) -> Line {
         seconds: spans.iter().map(|(begin, end)| end - begin).sum(),
         moved: count("bytes").map(|bytes| (bytes, last - first)),
         found: count("reads").zip(count("found")),
-        is_part: shown == "fillsync",
+        is_part: ["fillsync", "fill100K"].contains(&shown),
     }
 }
 

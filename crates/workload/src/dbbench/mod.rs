@@ -16,10 +16,13 @@
 //! | `db/fillseq` | put keys 0, 1, 2, .. |
 //! | `db/fillrandom`, `db/overwrite` | put drawn keys; the store is empty, or has every key |
 //! | `db/fillsync` | put num / 1000 drawn keys, each of them synced |
+//! | `db/fillbatch` | put keys 0, 1, 2, .., a thousand a batch |
+//! | `db/fill100K` | put num / 1000 drawn keys with values of 100,000 bytes |
 //! | `db/readrandom`, `db/readhot` | get drawn keys, of the first hundredth |
 //! | `db/readmissing` | get drawn keys without their last digit |
 //! | `db/readseq`, `db/readreverse` | walk over `reads` rows from the first, from the last |
 //! | `db/seekrandom` | look for a drawn key and read it with `nexts` rows behind it |
+//! | `db/seekordered` | the same, each key a drawn step of up to 99 above the last |
 //! | `db/deleteseq`, `db/deleterandom` | remove keys 0, 1, 2, ..; drawn keys |
 //! | `db/readwhilewriting` | `db/readrandom`, and one thread beside puts drawn keys meanwhile |
 //! | `db/mixed` | put or get a drawn key, in the shares that `writes` says |

@@ -59,14 +59,22 @@ pub(super) fn walk(client: &mut dyn Client, is_reverse: bool) -> Result<(), Halt
     Tally { bytes: Some(bytes), ..tally }.report(client)
 }
 
-/// Looks for drawn keys and reads on.
-pub(super) fn seek(client: &mut dyn Client) -> Result<(), Halt> {
+/// The steps of ascending seeks are drawn below this.
+const SEEK_STEP: u64 = 100;
+
+/// Looks for keys and reads on: for drawn ones, or each a drawn step above the one before.
+pub(super) fn seek(client: &mut dyn Client, is_ascending: bool) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
     let mut rng = stream(client, Draws::Keys);
     let count = shape.reads.min(client.limit());
-    let (mut tally, mut found) = (Tally::begin(client), 0);
+    let (mut tally, mut found, mut last) = (Tally::begin(client), 0, 0);
     while tally.ops < count && !client.expired(0) {
-        let wanted = key_of(rng.below(shape.num));
+        last = if is_ascending {
+            (last + rng.below(SEEK_STEP)) % shape.num
+        } else {
+            rng.below(shape.num)
+        };
+        let wanted = key_of(last);
         let (mut is_found, mut is_first) = (false, true);
         client.scan(&wanted, shape.nexts + 1, &mut |key, _| {
             is_found |= is_first && key == &*wanted;

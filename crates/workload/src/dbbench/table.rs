@@ -18,6 +18,7 @@ pub(crate) const NUM: u64 = params::NUM;
 
 const WRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch"];
 const SYNCED: &[&str] = &["num", "value_size", "compression_ratio"];
+const LARGE: &[&str] = &["num", "compression_ratio"];
 const OVERWRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch", "fill"];
 const READS: &[&str] = &["num", "reads", "value_size", "compression_ratio", "fill"];
 const SEEKS: &[&str] = &["num", "reads", "nexts", "value_size", "compression_ratio", "fill"];
@@ -66,6 +67,18 @@ const JOBS: &[Job] = &[
             writes::put_synced(c)
         })
     },
+    Job {
+        params: SYNCED,
+        ..fill("db/fillbatch", "put num entries in order, a thousand a batch", |c, _| {
+            writes::put_batches(c)
+        })
+    },
+    Job {
+        params: LARGE,
+        ..fill("db/fill100K", "put num/1000 entries with values of 100,000 bytes", |c, _| {
+            writes::put_large(c)
+        })
+    },
     loaded("db/overwrite", "put num drawn keys of a full store", OVERWRITES, |c, _| {
         writes::put(c, WriteOrder::Random)
     }),
@@ -79,7 +92,10 @@ const JOBS: &[Job] = &[
     loaded("db/readseq", "walk over rows from the first on", READS, |c, _| reads::walk(c, false)),
     loaded("db/readreverse", "walk over rows from the last on", READS, |c, _| reads::walk(c, true)),
     loaded("db/seekrandom", "look for a drawn key and read nexts rows behind it", SEEKS, |c, _| {
-        reads::seek(c)
+        reads::seek(c, false)
+    }),
+    loaded("db/seekordered", "the same, each key a drawn step above the last", SEEKS, |c, _| {
+        reads::seek(c, true)
     }),
     loaded("db/deleteseq", "remove every key in order", OVERWRITES, |c, _| {
         writes::remove(c, WriteOrder::Seq)

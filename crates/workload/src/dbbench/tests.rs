@@ -3,7 +3,7 @@
 use super::jobs;
 use crate::jobs::{job, own_count};
 use crate::kvtest::tests::fake::{Fake, Shared, count};
-use crate::kvtest::{End, Halt, Lcg, Row, Value};
+use crate::kvtest::{End, Halt, Job, Lcg, Row, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn every_job_does_its_count_and_says_so() {
         let client = ran(job.name, &format!("{SMALL} reads=150"));
         let row = row(&client);
         let expected = match job.name {
-            "db/fillsync" => 1,
+            "db/fillsync" | "db/fill100K" => 1,
             name if name.contains("fill") || name.contains("delete") => 200,
             "db/overwrite" | "db/mixed" => 200,
             _ => 150,
@@ -88,21 +88,39 @@ fn every_job_does_its_count_and_says_so() {
             job.name
         );
         if row.get("bytes").is_some() {
-            assert_eq!(count(row, "bytes"), expected * 36, "{}", job.name);
+            let entry = if job.name == "db/fill100K" { 100_016 } else { 36 };
+            assert_eq!(count(row, "bytes"), expected * entry, "{}", job.name);
         }
     }
 }
 
 #[test]
+fn batches_are_of_a_thousand_and_ordered_seeks_ascend() {
+    let shared = Shared::new();
+    let mut client = fake(&shared, (0, 1), "num=2500 value_size=20");
+    client.expire_after = u64::MAX;
+    run(&mut client, "db/fillbatch").unwrap();
+    assert_eq!(numbers(&client, "put"), (0..2500).collect::<Vec<u64>>());
+    assert_eq!(count(row(&client), "ops"), 2500);
+    let client = ran("db/seekordered", SMALL);
+    let sought = numbers(&client, "scan");
+    assert_eq!(sought.len(), 200, "{:?}", &client.lines[..9]);
+    let steps = sought.windows(2).map(|pair| (pair[1] + 200 - pair[0]) % 200);
+    assert!(steps.into_iter().all(|step| step < 100), "{sought:?}");
+}
+
+#[test]
 fn a_limit_and_the_end_of_the_time_leave_less() {
-    for job in jobs().iter().filter(|job| job.end == End::CountOrTime && !job.syncs) {
+    let of_few = |job: &Job| job.syncs || job.name == "db/fill100K";
+    for job in jobs().iter().filter(|job| job.end == End::CountOrTime && !of_few(job)) {
         let shared = Shared::new();
         load(&shared, job.name, 1, SMALL);
         let mut client = fake(&shared, (0, 1), SMALL);
         client.limit = 7;
         run(&mut client, job.name).unwrap();
         assert_eq!(count(row(&client), "ops"), 7, "{}", job.name);
-        if job.name.contains("seq") && job.load.is_some() || job.name.contains("reverse") {
+        let is_walk = job.name.contains("seq") && job.load.is_some();
+        if is_walk || job.name.contains("reverse") || job.name == "db/fillbatch" {
             continue;
         }
         shared.rearm();

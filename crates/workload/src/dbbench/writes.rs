@@ -3,13 +3,18 @@
 use super::params::{Draws, Fill, Shape, Tally, key_of, loaded_values, stream, value_source};
 use crate::kvtest::{Client, Halt, Row, Value};
 use crate::scramble::Permutation;
+use crate::sizes::SizeDistribution;
 use crate::values::ValueSpec;
 use keyrack_decimal::Decimal;
 
 /// Keys that the load puts at once.
 const LOAD_BATCH: usize = 512;
-/// Of so many writes one is made by `db/fillsync`.
-const SYNC_SHARE: u64 = 1000;
+/// Of so many writes one is made by `db/fillsync` and by `db/fill100K`.
+const SHARE: u64 = 1000;
+/// Bytes of a value of `db/fill100K`.
+const LARGE_BYTES: u32 = 100_000;
+/// Entries of a batch of `db/fillbatch`.
+const BATCH: u64 = 1000;
 
 /// Which keys, one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +39,27 @@ fn numbers(client: &dyn Client, order: WriteOrder, num: u64) -> impl FnMut() -> 
 /// Puts `num` entries in batches of `batch`.
 pub(super) fn put(client: &mut dyn Client, order: WriteOrder) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
+    put_shape(client, &shape, order)
+}
+
+/// Puts `num` entries in order, in batches of a thousand.
+pub(super) fn put_batches(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape { batch: BATCH, ..Shape::of(client)? };
+    put_shape(client, &shape, WriteOrder::Seq)
+}
+
+/// Puts a thousandth of the entries, with large values.
+pub(super) fn put_large(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let size = SizeDistribution::Fixed(LARGE_BYTES);
+    let num = (shape.num / SHARE).max(1);
+    let shape = Shape { num, values: ValueSpec { size, ..shape.values }, ..shape };
+    put_shape(client, &shape, WriteOrder::Random)
+}
+
+fn put_shape(client: &mut dyn Client, shape: &Shape, order: WriteOrder) -> Result<(), Halt> {
     if shape.batch == 1 {
-        return put_each(client, &shape, order, shape.num, |client, key, value| {
+        return put_each(client, shape, order, shape.num, |client, key, value| {
             client.put(key, value)
         });
     }
@@ -58,7 +82,7 @@ pub(super) fn put(client: &mut dyn Client, order: WriteOrder) -> Result<(), Halt
 /// Puts a thousandth of the entries, each of them synced.
 pub(super) fn put_synced(client: &mut dyn Client) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
-    let count = (shape.num / SYNC_SHARE).max(1);
+    let count = (shape.num / SHARE).max(1);
     put_each(client, &shape, WriteOrder::Random, count, |client, key, value| {
         client.put_synced(key, value)
     })
