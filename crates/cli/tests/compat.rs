@@ -163,3 +163,33 @@ fn a_config_of_the_original_runs() {
     lab.keybench("--config a.cnf --probe none --save-config b.cnf").exits(0);
     lab.keybench("--config b.cnf").exits(0).says("=== rotation ===");
 }
+
+/// They were refused together.
+#[test]
+fn of_ops_and_secs_the_last_one_counts() {
+    let lab = Lab::with("one.lua", ONE_GET);
+    let line = "--backend null --probe none --report json:r.json one.lua";
+    lab.keybench(&format!("--secs 600 --ops 7 {line}")).exits(0);
+    let header = &lab.json("r.json")["header"];
+    assert_eq!((header["ops"].as_u64(), header["secs"].is_null()), (Some(7), true), "{header}");
+    lab.keybench(&format!("--ops 7000000000 --secs 0.05 {line}")).exits(0);
+    assert_eq!(lab.json("r.json")["header"]["secs"], 0.05);
+    lab.run(&format!("bench --ops 7 --secs 1 {line}")).exits(2).warns("contradict");
+}
+
+/// The sample of keybench's page, small, on the engine of the two that this build has; the section
+/// of the other is passed over.
+#[test]
+fn the_sample_of_rocksdb_and_tidesdb_runs_without_tidesdb() {
+    let lab = Lab::with_dir("data");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/rocksdb-vs-tidesdb.cnf");
+    let small = "--ops 40 --items 50 --users 5 --threads 1 --batch 1 --repeat 1 --probe none";
+    if !cfg!(feature = "tidesdb") {
+        let refused = lab.keybench(&format!("--config {sample} {small}")).exits(2);
+        refused.warns("engine 'tidesdb' is not in this build").warns("--features tidesdb");
+    }
+    let out = lab.keybench(&format!("--config {sample} --backend rocksdb?,tidesdb?,flodb {small}"));
+    let out = out.exits(0).says("=== mixed ===").says("=== cart ===");
+    let is_there = out.stdout.contains("engine=rocksdb") || out.stderr.contains("left out: ");
+    assert!(is_there, "{}", out.told());
+}

@@ -27,6 +27,9 @@ pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
             .mut_arg("backend", |backend| {
                 backend.help("Engines to run, comma-separated [default: skiplist]")
             })
+            // Of the two bounds the later one counts.
+            .mut_arg("ops", |ops| ops.overrides_with("secs"))
+            .mut_arg("secs", |secs| secs.overrides_with("ops"))
             .mut_arg("pin", |pin| {
                 pin.help("Pin worker t to the t-th CPU this process may use [default: off]")
             })

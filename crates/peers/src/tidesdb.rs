@@ -60,6 +60,7 @@ const FAMILY: &str = "keyrack";
 const RETRIES_MAX: usize = 100_000;
 
 fn open(options: &OpenOptions) -> Result<Box<dyn Store>> {
+    let options = &settings::in_our_names(options)?;
     let durability = common::durability(options)?;
     let data_dir = options.required_data_dir()?.clone();
     let (database, family, isolation) = settings::read(options, durability, &data_dir)?;

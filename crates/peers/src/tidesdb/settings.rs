@@ -1,7 +1,9 @@
 //! TidesDB's options, a closed set, and its statistics.
 //!
 //! What all log-structured engines have goes by the names of [`crate::common`]; the rest by those
-//! of TidesDB 10, without the `memtable_` that some begin with.
+//! of TidesDB 10, without the `memtable_` that some begin with. [`OWN_NAMES`] has TidesDB's names
+//! of the former, and the longer ones of the latter, so that a section written for TidesDB works as
+//! it is. An option under both of its names is refused.
 //!
 //! | option | in TidesDB's words |
 //! |---|---|
@@ -61,7 +63,63 @@ pub(super) const OPTIONS: &[EngineOption] = &[
     option("l1_file_count_trigger", "4", "tables of level 1 from which they are merged"),
     option("tombstone_density_trigger", "0.5", "share of tombstones from which a table is merged"),
     option("tombstone_density_min_entries", "4K", "entries from which that share counts"),
+    option("enable_bloom_filter", "", "TidesDB's: 0 is filter_bits = 0"),
+    option("bloom_fpr", "", "TidesDB's: share of false positives, instead of filter_bits"),
+    option("sync_mode", "", "TidesDB's: none, interval or full, for durability none, os and sync"),
+    option("write_buffer_size", "", "TidesDB's name of memory_bytes"),
+    option("memtable_write_buffer_size", "", "TidesDB's name of memory_bytes"),
+    option("block_cache_size", "", "TidesDB's name of cache_bytes"),
+    option("num_compaction_threads", "", "TidesDB's name of threads"),
+    option("default_isolation_level", "", "TidesDB's name of isolation"),
+    option("memtable_sync_mode", "", "TidesDB's name of sync_mode"),
+    option("memtable_skip_list_max_level", "", "TidesDB's name of skip_list_max_level"),
+    option("memtable_skip_list_probability", "", "TidesDB's name of skip_list_probability"),
+    option("memtable_l0_queue_stall_threshold", "", "TidesDB's name of l0_queue_stall_threshold"),
+    option("memtable_idle_flush_seconds", "", "TidesDB's name of idle_flush_seconds"),
 ];
+
+/// Names that TidesDB has for options, and ours.
+const OWN_NAMES: &[(&str, &str)] = &[
+    ("write_buffer_size", "memory_bytes"),
+    ("memtable_write_buffer_size", "memory_bytes"),
+    ("block_cache_size", "cache_bytes"),
+    ("num_compaction_threads", "threads"),
+    ("default_isolation_level", "isolation"),
+    ("memtable_sync_mode", "sync_mode"),
+    ("memtable_skip_list_max_level", "skip_list_max_level"),
+    ("memtable_skip_list_probability", "skip_list_probability"),
+    ("memtable_l0_queue_stall_threshold", "l0_queue_stall_threshold"),
+    ("memtable_idle_flush_seconds", "idle_flush_seconds"),
+];
+
+/// Durability by the names of TidesDB's modes. Its interval is a second, after which what was
+/// written survives a power loss; until then it survives the process.
+const SYNC_MODES: &[(&str, &str)] = &[("none", "none"), ("interval", "os"), ("full", "sync")];
+
+/// The same options under our names.
+///
+/// # Errors
+/// [`Error::Usage`] where one is given under two names, or a mode is none of TidesDB's.
+pub(super) fn in_our_names(options: &OpenOptions) -> Result<OpenOptions> {
+    let mut renamed: Vec<(String, String)> = Vec::new();
+    for (key, value) in &options.options {
+        let ours = OWN_NAMES.iter().find(|(own, _)| own == key).map_or(key.as_str(), |row| row.1);
+        let (ours, value) = match ours {
+            "sync_mode" => ("durability", chosen_of("sync_mode", value, SYNC_MODES)?.to_owned()),
+            other => (other, value.clone()),
+        };
+        let other = options
+            .options
+            .iter()
+            .zip(&renamed)
+            .find(|((other, _), (name, _))| name == ours && other != key);
+        if let Some(((other, _), _)) = other {
+            return Err(Error::usage(format!("{key}: is the same option as {other}, give one")));
+        }
+        renamed.push((ours.to_owned(), value));
+    }
+    Ok(OpenOptions { options: renamed, ..options.clone() })
+}
 
 const COMPRESSIONS: &[(&str, CompressionAlgorithm)] = &[
     ("none", CompressionAlgorithm::None),
@@ -107,19 +165,7 @@ pub(super) fn read(
     if common.cache_bytes == 0 {
         return Err(Error::usage("cache_bytes: 0: tidesdb has no way without a cache"));
     }
-    let compression = chosen(options, "compression", COMPRESSIONS)?;
-    if !compression.is_available() {
-        let built: Vec<&str> = COMPRESSIONS
-            .iter()
-            .filter(|(_, algorithm)| algorithm.is_available())
-            .map(|(name, _)| *name)
-            .collect();
-        let wanted = options.text("compression").unwrap_or_default();
-        return Err(Error::usage(format!(
-            "compression: '{wanted}' was not built into tidesdb (has: {})",
-            built.join(", ")
-        )));
-    }
+    let compression = compression(options)?;
     let mode = match durability {
         Durability::None => SyncMode::None,
         Durability::Os | Durability::Interval(_) => SyncMode::Interval,
@@ -141,6 +187,7 @@ pub(super) fn read(
         .txn_timeout_seconds(count(options, "txn_timeout_seconds", 0)?.into())
         .value_separation_threshold(bytes(options, "value_separation_threshold", 1)?)
         .vlog_segment_size(bytes(options, "vlog_segment_size", 1 << 20)?);
+    let has_filter = common.filter_bits > 0 && options.flag("enable_bloom_filter", true)?;
     let pipeline = match compression {
         CompressionAlgorithm::None => Vec::new(),
         other => vec![other],
@@ -152,14 +199,32 @@ pub(super) fn read(
         .keep_values_inline(options.flag("keep_values_inline", false)?)
         .btree_klog_block_size(bytes(options, "btree_klog_block_size", 512)?)
         .encoding_pipeline(pipeline)
-        .enable_bloom_filter(common.filter_bits > 0)
+        .enable_bloom_filter(has_filter)
         .l1_file_count_trigger(count(options, "l1_file_count_trigger", 1)?)
         .tombstone_density_trigger(share(options, "tombstone_density_trigger")?)
         .tombstone_density_min_entries(bytes(options, "tombstone_density_min_entries", 0)? as u64);
-    if common.filter_bits > 0 {
-        family = family.bloom_fpr(FILTER_BIT.powi(common.filter_bits.into()));
+    if has_filter {
+        family = family.bloom_fpr(match options.text("bloom_fpr") {
+            Some(_) => share(options, "bloom_fpr")?,
+            None => FILTER_BIT.powi(common.filter_bits.into()),
+        });
     }
     Ok((database, family, chosen(options, "isolation", ISOLATIONS)?))
+}
+
+/// How blocks are compressed, if TidesDB was built with it.
+fn compression(options: &OpenOptions) -> Result<CompressionAlgorithm> {
+    let compression = chosen(options, "compression", COMPRESSIONS)?;
+    if compression.is_available() {
+        return Ok(compression);
+    }
+    let available = COMPRESSIONS.iter().filter(|(_, algorithm)| algorithm.is_available());
+    let built: Vec<&str> = available.map(|(name, _)| *name).collect();
+    let wanted = options.text("compression").unwrap_or_default();
+    Err(Error::usage(format!(
+        "compression: '{wanted}' was not built into tidesdb (has: {})",
+        built.join(", ")
+    )))
 }
 
 /// The text of an option, or its default.
@@ -169,7 +234,10 @@ fn text<'a>(options: &'a OpenOptions, key: &str) -> &'a str {
 }
 
 fn chosen<T: Copy>(options: &OpenOptions, key: &str, known: &[(&str, T)]) -> Result<T> {
-    let wanted = text(options, key);
+    chosen_of(key, text(options, key), known)
+}
+
+fn chosen_of<T: Copy>(key: &str, wanted: &str, known: &[(&str, T)]) -> Result<T> {
     known.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         Error::usage(format!("{key}: '{wanted}' is not one of {}", names.join(", ")))
@@ -270,6 +338,40 @@ mod tests {
         assert_eq!(family, own);
         assert!((family.bloom_fpr - 0.0082).abs() < 0.0001, "{}", family.bloom_fpr);
         assert_eq!(isolation, own.default_isolation_level);
+    }
+
+    #[test]
+    fn a_section_in_the_names_of_tidesdb_means_the_same() {
+        let own = options(&[
+            ("write_buffer_size", "1M"),
+            ("block_cache_size", "2M"),
+            ("num_compaction_threads", "3"),
+            ("memtable_skip_list_max_level", "9"),
+            ("enable_bloom_filter", "0"),
+            ("memtable_sync_mode", "full"),
+        ]);
+        let ours = options(&[
+            ("memory_bytes", "1M"),
+            ("cache_bytes", "2M"),
+            ("threads", "3"),
+            ("skip_list_max_level", "9"),
+            ("filter_bits", "0"),
+            ("durability", "sync"),
+        ]);
+        let own = in_our_names(&own).unwrap();
+        assert_eq!(own.text("durability"), Some("sync"));
+        let read =
+            |options| format!("{:?}", read(options, Durability::Sync, Path::new("d")).unwrap());
+        assert_eq!(read(&own), read(&ours));
+        let twice = options(&[("threads", "2"), ("num_compaction_threads", "2")]);
+        let error = in_our_names(&twice).err().unwrap().to_string();
+        assert!(error.contains("is the same option as threads"), "{error}");
+        let error = in_our_names(&options(&[("sync_mode", "half")])).err().unwrap().to_string();
+        assert!(error.starts_with("sync_mode: 'half' is not one of none, interval"), "{error}");
+        let (_, family, _) =
+            super::read(&options(&[("bloom_fpr", "0.25")]), Durability::Os, Path::new("d"))
+                .unwrap();
+        assert!((family.bloom_fpr - 0.25).abs() < 1e-9, "{}", family.bloom_fpr);
     }
 
     #[test]
