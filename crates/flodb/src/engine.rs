@@ -190,7 +190,8 @@ impl Store for FloStore {
     fn info(&self) -> StoreInfo {
         // Without a log nothing can be synced.
         let info = StoreInfo::new(concat!("flodb ", env!("CARGO_PKG_VERSION")), self.durability)
-            .with_synced_puts(self.durability != Durability::None);
+            .with_synced_puts(self.durability != Durability::None)
+            .with_blind_removals();
         // The limit is that of a log record without the count at its start.
         StoreInfo { batch_bytes_max: self.db.batch_bytes_max(), ..info }
     }

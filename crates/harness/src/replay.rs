@@ -73,6 +73,7 @@ fn switch_lines(settings: &Settings, line: Line<'_>) {
     for (key, set) in [
         ("seed_once", settings.seed_once),
         ("verify", settings.verify),
+        ("blind_deletes", settings.blind_deletes),
         ("amplification", settings.amplification),
         ("drop_caches", settings.drop_caches),
         ("trace_hash", settings.trace_hash),

@@ -28,8 +28,8 @@ pub(crate) struct Verbs<'s> {
     syncs_all: bool,
     /// Whether scripts go without knowing what a removal found, on engines that do not tell.
     blind_deletes: bool,
-    /// Whether the engine has told of a removal what it found.
-    tells: bool,
+    /// Whether the engine tells of a removal what it found.
+    removals_tell: bool,
     trace: Option<TraceHash>,
     first_errors: [Option<String>; KINDS],
     /// Why the run has to end, once the engine said that nothing more fits.
@@ -97,7 +97,7 @@ impl<'s> Verbs<'s> {
             mode,
             syncs_all: false,
             blind_deletes: false,
-            tells: false,
+            removals_tell: true,
             trace: traced.then(TraceHash::new),
             first_errors: Default::default(),
             full: None,
@@ -107,6 +107,11 @@ impl<'s> Verbs<'s> {
     /// Says that every write of the store is synced.
     pub(crate) fn syncing_all(self, syncs_all: bool) -> Self {
         Verbs { syncs_all, ..self }
+    }
+
+    /// Says whether the engine tells of a removal what it found.
+    pub(crate) fn telling_removals(self, removals_tell: bool) -> Self {
+        Verbs { removals_tell, ..self }
     }
 
     /// Has scripts go without knowing what a removal found, on engines that do not tell.
@@ -323,34 +328,27 @@ impl<'s> Verbs<'s> {
         if self.blind_deletes { self.del(key) } else { self.del_and_tell(key) }
     }
 
-    /// As [`Verbs::del`], but never [`Removed::Unknown`]: until the engine has told what a removal
-    /// found, the key is looked up before. The time of the lookup is part of the call's, and is
-    /// counted apart, too. Other threads may take the key in between.
+    /// As [`Verbs::del`], but never [`Removed::Unknown`]: for an engine that does not tell, the key
+    /// is looked up before. The time of the lookup is part of the call's, and counted apart, too.
+    /// Other threads may take the key in between.
     pub(crate) fn del_and_tell(&mut self, key: &[u8]) -> Option<Removed> {
-        if self.tells {
+        if self.removals_tell {
             return self.del(key);
         }
         self.trace(key);
-        let clock = self.clock.share();
-        let mut lookup_ns = 0;
+        let (clock, live) = (self.clock.share(), self.live);
         let done = self.timed(Kind::Del, |session| {
             let begin = clock.ticks();
             let existed = session.get(key, &mut |_| {})?;
-            lookup_ns = clock.ns_between(begin, clock.ticks());
-            Ok((existed, session.remove(key)?))
+            live.lookup_ns.add(clock.ns_between(begin, clock.ticks()));
+            live.lookups.add(1);
+            let told = session.remove(key)?;
+            Ok(match (told, existed) {
+                (Removed::Unknown, true) => Removed::Existed,
+                (Removed::Unknown, false) => Removed::Absent,
+                (told, _) => told,
+            })
         });
-        let done = done.map(|(existed, told)| match (told, existed) {
-            (Removed::Unknown, true) => Removed::Existed,
-            (Removed::Unknown, false) => Removed::Absent,
-            (told, _) => {
-                self.tells = true;
-                told
-            }
-        });
-        if !self.tells {
-            self.live.lookups.add(1);
-            self.live.lookup_ns.add(lookup_ns);
-        }
         self.deleted(key, done)
     }
 

@@ -365,7 +365,8 @@ impl Store for Odd {
     }
 
     fn info(&self) -> StoreInfo {
-        StoreInfo::new("odd", Durability::None)
+        let removals_tell = self.fault != "blind";
+        StoreInfo { removals_tell, ..StoreInfo::new("odd", Durability::None) }
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -155,7 +155,7 @@ impl Store for FjallStore {
     }
 
     fn info(&self) -> StoreInfo {
-        StoreInfo::new(VERSION, self.durability).with_synced_puts(true)
+        StoreInfo::new(VERSION, self.durability).with_synced_puts(true).with_blind_removals()
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {

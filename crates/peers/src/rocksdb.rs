@@ -175,6 +175,7 @@ impl Store for RocksStore {
         // Without a log nothing can be synced.
         StoreInfo::new(VERSION, self.durability)
             .with_synced_puts(self.durability != Durability::None)
+            .with_blind_removals()
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {

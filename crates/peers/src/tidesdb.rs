@@ -231,6 +231,7 @@ impl Store for TidesStore {
         // A sync of the log saves nothing where tables are never synced.
         StoreInfo::new(version, self.durability)
             .with_synced_puts(self.durability != Durability::None)
+            .with_blind_removals()
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {

@@ -12,6 +12,9 @@ pub struct StoreInfo {
     pub durability: Durability,
     /// Whether sessions accept [`WriteOptions::sync`](crate::WriteOptions::sync).
     pub syncs_single_puts: bool,
+    /// Whether a removal tells if its key was there. Log-structured engines write a tombstone
+    /// without looking, and answer [`Removed::Unknown`](crate::Removed::Unknown).
+    pub removals_tell: bool,
     /// The largest batch that [`Session::apply`](crate::Session::apply) accepts, by
     /// [`Batch::logged_bytes`](crate::Batch::logged_bytes). A larger one is refused as a whole.
     pub batch_bytes_max: usize,
@@ -28,6 +31,7 @@ impl StoreInfo {
             version: version.into(),
             durability,
             syncs_single_puts: false,
+            removals_tell: true,
             batch_bytes_max: usize::MAX,
             caveats: Vec::new(),
         }
@@ -37,5 +41,11 @@ impl StoreInfo {
     #[must_use]
     pub fn with_synced_puts(self, syncs_single_puts: bool) -> Self {
         StoreInfo { syncs_single_puts, ..self }
+    }
+
+    /// The same, whose removals do not tell what they found.
+    #[must_use]
+    pub fn with_blind_removals(self) -> Self {
+        StoreInfo { removals_tell: false, ..self }
     }
 }

@@ -163,15 +163,17 @@ impl<'s> Runner<'s> {
     }
 
     fn operation(&mut self, operation: &Operation) -> keyrack_store::Result<Answer> {
+        let removals_tell = self.store.info().removals_tell;
         let session = self.session()?;
         // An engine that does not look prints what a look would have found, so that one file fits
-        // all engines. One that claims to have looked prints its claim.
+        // all engines. One that claims to have looked prints its claim, and one that says that its
+        // removals tell has to.
         let before = match operation {
             Operation::Remove(key) => session.get(key, &mut |_| {})?,
             _ => false,
         };
         Ok(match perform(session, operation)? {
-            Answer::Removed(Removed::Unknown) => {
+            Answer::Removed(Removed::Unknown) if !removals_tell => {
                 Answer::Removed(if before { Removed::Existed } else { Removed::Absent })
             }
             answer => answer,

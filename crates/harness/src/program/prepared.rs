@@ -103,7 +103,8 @@ impl<'w> Prepared<'w> {
         breaker: &Breaker,
     ) -> Result<Task<'s>, ScriptError> {
         let session = store.session().map_err(|e| ScriptError::plain(e.to_string()))?;
-        let verbs = make(session);
+        let removals_tell = store.info().removals_tell;
+        let verbs = make(session).telling_removals(removals_tell);
         let (phase, (thread, threads)) = (share.phase, share.who);
         if let Some(plan) = &self.workload.playback {
             // A store that syncs every write has no other way to store.
@@ -138,7 +139,9 @@ impl<'w> Prepared<'w> {
                 let mut vm =
                     Vm::load(&VmSetup { idle: self.idle, breaker: breaker.clone(), ..setup })?;
                 let make = Rc::clone(make);
-                let open = Box::new(move || store.session().map(|session| make(session)));
+                let open = Box::new(move || {
+                    store.session().map(|session| make(session).telling_removals(removals_tell))
+                });
                 vm.bridge.sessions.connect(verbs, open);
                 // `setup(ctx)` prepares upvalues before anything is timed.
                 if phase != Phase::Load && vm.pin("setup")? {

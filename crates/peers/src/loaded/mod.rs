@@ -141,7 +141,8 @@ impl Store for LoadedStore {
         };
         // Without a log nothing can be synced.
         let info = StoreInfo::new(version, self.durability)
-            .with_synced_puts(self.durability != Durability::None);
+            .with_synced_puts(self.durability != Durability::None)
+            .with_blind_removals();
         StoreInfo { caveats, ..info }
     }
 
