@@ -18,7 +18,6 @@ pub(crate) const NUM: u64 = params::NUM;
 
 const WRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch"];
 const SYNCED: &[&str] = &["num", "value_size", "compression_ratio"];
-const LARGE: &[&str] = &["num", "compression_ratio"];
 const OVERWRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch", "fill"];
 const READS: &[&str] = &["num", "reads", "value_size", "compression_ratio", "fill"];
 const SEEKS: &[&str] = &["num", "reads", "nexts", "value_size", "compression_ratio", "fill"];
@@ -74,7 +73,7 @@ const JOBS: &[Job] = &[
         })
     },
     Job {
-        params: LARGE,
+        params: SYNCED,
         ..fill("db/fill100K", "put num/1000 entries with values of 100,000 bytes", |c, _| {
             writes::put_large(c)
         })
