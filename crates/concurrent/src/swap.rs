@@ -47,6 +47,13 @@ impl<T: Send + Sync + 'static> Swap<T> {
         // SAFETY: the exchange has unlinked it, for this thread alone, and it may be sent.
         unsafe { guard.retire(retired) };
     }
+
+    /// Puts another value there and returns the old one, which no reader has any more.
+    pub fn replace(&mut self, value: T) -> T {
+        let old = std::mem::replace(self.pointer.get_mut(), hold(value));
+        // SAFETY: it came from `hold`. Loads borrow the place, so that there are none.
+        unsafe { Box::from_raw(old) }.value
+    }
 }
 
 fn hold<T>(value: T) -> *mut Held<T> {
@@ -101,6 +108,14 @@ mod tests {
                 place.store(Arc::new((number, !number)), &pin());
             }
         });
+    }
+
+    #[test]
+    fn whoever_has_the_place_alone_gets_the_value_back_at_once() {
+        let value = Arc::new(7);
+        let mut place = Swap::new(Arc::clone(&value));
+        drop(place.replace(Arc::new(8)));
+        assert_eq!((Arc::strong_count(&value), **place.load(&pin())), (1, 8));
     }
 
     #[test]

@@ -51,6 +51,18 @@ pub(crate) fn scribble(db: &Db, model: &mut Model, draw: &mut Draw, writes: usiz
 
 /// A closed store with tables of three levels and a log, and what is in it.
 pub(crate) fn sample(seed: u64) -> (MemFs, Model) {
+    let (disk, model, db) = open_sample(seed);
+    db.close().unwrap();
+    (disk, model)
+}
+
+/// The same store without a close, whose log still has the segments that it would use again.
+pub(crate) fn killed_sample(seed: u64) -> (MemFs, Model) {
+    let (disk, model, _db) = open_sample(seed);
+    (copy(&disk), model)
+}
+
+fn open_sample(seed: u64) -> (MemFs, Model, Db) {
     let (disk, mut model, mut draw) = (MemFs::new(), Model::new(), Draw::new(seed));
     let db = open(&disk);
     scribble(&db, &mut model, &mut draw, 700);
@@ -60,8 +72,7 @@ pub(crate) fn sample(seed: u64) -> (MemFs, Model) {
     scribble(&db, &mut model, &mut draw, 100);
     db.flush().unwrap();
     scribble(&db, &mut model, &mut draw, 100);
-    db.close().unwrap();
-    (disk, model)
+    (disk, model, db)
 }
 
 /// Another disk with the same on it.

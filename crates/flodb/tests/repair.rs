@@ -1,7 +1,8 @@
 //! What a repair makes of damaged stores: everything that is left, and nothing that was not.
 
 use crate::disk::{
-    CHANGES, copy, files, flip, open, options, replace, sample, scribble, segments, tables,
+    CHANGES, copy, files, flip, killed_sample, open, options, replace, sample, scribble, segments,
+    tables,
 };
 use crate::support::{DIR, Model, backwards, rows, try_open};
 use keyrack_flodb::{
@@ -263,7 +264,7 @@ fn a_cut_table_gives_what_is_in_front_of_the_cut() {
 #[test]
 fn what_was_flushed_last_comes_back_from_the_log() {
     for seed in 0..4 {
-        let (disk, model) = sample(seed);
+        let (disk, model) = killed_sample(seed);
         // The segment that it was in is still there.
         let newest = tables(&disk).pop().unwrap();
         for damage in 0..3 {

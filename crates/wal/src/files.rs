@@ -33,7 +33,7 @@ use keyrack_vfs::{Fs, OpenOptions, Operation};
 
 use crate::allocator::SegmentAllocator;
 use crate::error::{Error, Result};
-use crate::format::{FRONT_BYTES, Header, Incarnation};
+use crate::format::{FRONT_BYTES, Header, Incarnation, RECORD_BYTES};
 use crate::group_commit::GroupCommit;
 use crate::marker::Marker;
 use crate::names::{NEW_NAME, path_of};
@@ -502,6 +502,49 @@ impl Files {
             self.final_sync(segment.seal(end))?;
         }
         self.drop_prepared(&mut state.pool, if written.is_some() { end } else { 0 })
+    }
+
+    /// Gives space back after a close: cuts the newest segment behind the records, which end at
+    /// `end`, and removes the spare files.
+    pub(crate) fn give_back(&mut self, end: u64) -> Result<()> {
+        // Its mapping has to go before the file is cut. No reader is left that could have it.
+        drop(self.window.replace(Window([None, None])));
+        self.trim()?;
+        let newest = {
+            let mut directory = self.directory();
+            let newest = directory.live.last_entry();
+            newest.and_then(|mut entry| entry.get_mut().segment.take())
+        };
+        // The newest segment may have been removed as no longer needed, or begin behind the end.
+        let Some(segment) = newest.filter(|segment| segment.start <= end) else { return Ok(()) };
+        let (path, left) = (segment.path.clone(), segment.end() - end);
+        drop(segment);
+        // Where no record fits behind the last one, there is nothing to give back.
+        if left < RECORD_BYTES as u64 { Ok(()) } else { self.cut(&path, self.file_bytes() - left) }
+    }
+
+    /// Cuts a segment that is closed.
+    fn cut(&self, path: &Path, len: u64) -> Result<()> {
+        let file = self.fs.open(path, &OpenOptions::new().read(true).write(true))?;
+        match file.set_len(len) {
+            // Its file was another segment's, whose mapping is not freed yet.
+            Err(keyrack_vfs::Error::Mapped { .. }) => {}
+            done => return Ok(done?),
+        }
+        let new = self.dir.join(NEW_NAME);
+        let options = OpenOptions::new().write(true).create(true).truncate(true);
+        let copy = self.fs.open(&new, &options)?;
+        let mut chunk = vec![0; CHUNK_BYTES.min(len as usize)];
+        let mut offset = 0;
+        while offset < len {
+            let count = (len - offset).min(chunk.len() as u64) as usize;
+            file.read_exact_at(offset, &mut chunk[..count])?;
+            copy.write_at(offset, &chunk[..count])?;
+            offset += count as u64;
+        }
+        self.final_sync(copy.sync_data())?;
+        self.fs.rename(&new, path)?;
+        self.final_sync(self.fs.sync_dir(&self.dir))
     }
 
     /// Marks the previous segment as the newest, then removes the segment that was created ahead.

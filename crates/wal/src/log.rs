@@ -296,8 +296,8 @@ impl Log {
     }
 
     /// Syncs everything and marks the end, so that a log which is shorter later is known to be
-    /// damaged. Dropping a log does the same if something was reserved, but cannot report a
-    /// failure.
+    /// damaged. Then gives the space back that was reserved for more records. Dropping a log does
+    /// the same if something was reserved, but cannot report a failure.
     ///
     /// # Errors
     /// As for [`Log::sync`].
@@ -311,11 +311,14 @@ impl Log {
         }
         // First, so that no other thread syncs meanwhile.
         drop(self.ticker.take());
-        match &self.core.backing {
+        let end = self.core.published.end();
+        let core = Arc::get_mut(&mut self.core).expect("the thread that syncs has ended");
+        match &mut core.backing {
             Backing::Nothing(_) => Ok(()),
             Backing::Files(files) => {
                 files.check_poison()?;
-                files.close(self.core.published.end())
+                files.close(end)?;
+                files.give_back(end)
             }
         }
     }

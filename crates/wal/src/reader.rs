@@ -77,15 +77,19 @@ impl Reader {
         let header = Header::decode(sector)
             .map_err(|(offset, what)| Error::corruption(path, offset, what))?;
         check(path, &header, start)?;
-        let (wanted, len) = (FRONT_BYTES + header.segment_bytes, file.len()?);
-        if len != wanted {
-            let what = format!("the file has {len} bytes, its header says {wanted}");
-            return Err(Error::corruption(path, len.min(wanted), what));
-        }
         let seal = seal.first_chunk().and_then(Seal::decode).filter(|seal| {
             let inside = header.start..=header.start + header.segment_bytes;
             seal.start == header.start && seal.epoch == header.epoch && inside.contains(&seal.end)
         });
+        // A close cuts the file behind its records.
+        let whole = FRONT_BYTES + header.segment_bytes;
+        let least = seal.as_ref().map_or(whole, |seal| FRONT_BYTES + (seal.end - header.start));
+        let len = file.len()?;
+        if !(least..=whole).contains(&len) {
+            let wanted = if len < least { least } else { whole };
+            let what = format!("the file has {len} bytes, its header says {wanted}");
+            return Err(Error::corruption(path, len.min(wanted), what));
+        }
         let info = SegmentInfo { path: path.to_owned(), header, seal };
         Ok(Reader { file, info, window: Vec::new(), window_offset: 0 })
     }

@@ -296,14 +296,32 @@ fn reconstruct(
     epoch_below: u64,
     epoch_above: Option<u64>,
 ) -> Result<Option<SegmentInfo>> {
-    let segment_bytes = fs.metadata(path)?.len.saturating_sub(FRONT_BYTES);
-    let possible = segment_bytes.is_power_of_two()
-        && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
-        && start.is_multiple_of(ALIGN as u64)
-        && start <= LSN_MAX - segment_bytes;
-    if !possible {
+    let bytes = fs.metadata(path)?.len.saturating_sub(FRONT_BYTES);
+    if bytes > SEGMENT_BYTES_MAX {
         return Ok(None);
     }
+    // A file that a close has cut is shorter than its segment was.
+    let least = bytes.next_power_of_two().max(SEGMENT_BYTES_MIN);
+    let sizes = (least.ilog2()..=SEGMENT_BYTES_MAX.ilog2()).map(|log2| 1 << log2);
+    for segment_bytes in sizes.take_while(|size| start.is_multiple_of(*size)) {
+        if start > LSN_MAX - segment_bytes {
+            break;
+        }
+        let found = reconstruct_of(fs, path, (start, segment_bytes), (epoch_below, epoch_above))?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// As [`reconstruct`], where the segment had so many bytes.
+fn reconstruct_of(
+    fs: &dyn Fs,
+    path: &Path,
+    (start, segment_bytes): (u64, u64),
+    (epoch_below, epoch_above): (u64, Option<u64>),
+) -> Result<Option<SegmentInfo>> {
     let last = epoch_above.unwrap_or(u64::MAX).min(epoch_below.saturating_add(EPOCHS_MAX));
     for epoch in epoch_below..=last {
         // Except after a reopening, the log ended where this segment begins.

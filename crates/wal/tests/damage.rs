@@ -164,7 +164,10 @@ fn a_log_with_a_file_cut_removed_or_swapped_is_refused_or_loses_only_the_unsynce
         assert_eq!(judge(image, &written, what).map(|found| found.0), None, "{what}");
     };
     for (index, path) in all.iter().enumerate() {
-        for len in [0, 1, 511, 512, 4_095, 4_096, 5_000, 8_191] {
+        // The close has cut the last one.
+        let whole = disk.metadata(path).unwrap().len;
+        let lens = [0, 1, 511, 512, 4_095, 4_096, 5_000, whole - 1];
+        for len in lens.into_iter().filter(|len| *len < whole) {
             let image = copy(&disk);
             file(&image, path).set_len(len).unwrap();
             refused(&image, &format!("{} cut to {len}", path.display()));
@@ -238,4 +241,30 @@ fn the_search_behind_the_end_is_bounded() {
     assert_eq!(records, [(lsn, b"first".to_vec())]);
     assert!(recovered.dropped_bytes > 0);
     torn.publish();
+}
+
+#[test]
+fn a_closed_segment_may_end_anywhere_behind_its_records_and_nowhere_before() {
+    let (disk, written, _) = sample(true);
+    let path = segments(&disk).pop().unwrap();
+    let whole = disk.metadata(&path).unwrap().len;
+    let bytes = 4_096 + small().segment_bytes;
+    assert!(whole < bytes, "the close has cut it");
+    for (len, is_read) in [
+        (whole - 1, false),
+        (4_096, false),
+        (whole, true),
+        (whole + 8, true),
+        (bytes, true),
+        (bytes + 1, false),
+    ] {
+        let disk = copy(&disk);
+        let options = keyrack_vfs::OpenOptions::new().read(true).write(true);
+        disk.open(&path, &options).unwrap().set_len(len).unwrap();
+        match (open_from(&disk, 0, small()), is_read) {
+            (Ok((_, _, records)), true) => assert_eq!(records, written, "{len}"),
+            (Err(Error::Corruption { path: of, .. }), false) => assert_eq!(of, path, "{len}"),
+            (other, _) => panic!("{len} bytes: {:?}", other.map(|(_, recovered, _)| recovered)),
+        }
+    }
 }

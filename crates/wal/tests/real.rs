@@ -1,6 +1,6 @@
 //! The log on a file system of the machine.
 
-use keyrack_vfs::RealFs;
+use keyrack_vfs::{Fs, RealFs};
 use keyrack_wal::{Error, Log, Options, Sync};
 use std::sync::Arc;
 
@@ -51,12 +51,48 @@ fn records_of_many_threads_come_back_from_a_real_disk() {
         from = written[written.len() - 500].0;
         written.drain(..written.len() - 500);
         log.release(from).unwrap();
+        for _ in 0..200 {
+            let payload = vec![life; 1_000];
+            written.push((append(&log, &payload).unwrap().0, payload));
+        }
         let stats = log.stats();
-        assert!(stats.made > 5, "{stats:?}");
-        assert!(life == 0 || stats.recycled > 0, "{stats:?}");
+        assert!(stats.made > 5 && stats.recycled > 0, "{stats:?}");
         if life == 1 {
             log.close().unwrap();
         }
     }
     assert_eq!(open(&dir, from, options).1, written);
+}
+
+/// Each closed log kept a whole segment, and those that it would have used next.
+#[test]
+fn a_closed_log_holds_its_records_and_no_space_for_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes_on_disk = || -> u64 {
+        let log = dir.path().join("log");
+        let entries = RealFs.list(&log).unwrap();
+        entries.iter().map(|entry| RealFs.metadata(&log.join(&entry.name)).unwrap().len).sum()
+    };
+    let segment_bytes = 1 << 20;
+    let millisecond = std::time::Duration::from_millis(1);
+    let mut written = Records::new();
+    for (life, sync) in
+        [Sync::Os, Sync::Always, Sync::Interval(millisecond)].into_iter().enumerate()
+    {
+        let options = Options { segment_bytes, sync, recycled_max: 4, ..Options::default() };
+        let (log, records) = open(&dir, 0, options);
+        assert_eq!(records, written);
+        let count = if life == 1 { 20 } else { 2 };
+        for number in 0..count {
+            let payload = vec![number; 100_000];
+            written.push((append(&log, &payload).unwrap().0, payload));
+        }
+        assert!(bytes_on_disk() > segment_bytes);
+        log.close().unwrap();
+        let payloads: usize = written.iter().map(|(_, payload)| payload.len()).sum();
+        let used = bytes_on_disk();
+        // Segments that are full hold their records, and what did not fit at their end.
+        assert!(used < payloads as u64 + 200_000, "{used} bytes for {payloads}");
+    }
+    assert_eq!(open(&dir, 0, Options { segment_bytes, ..Options::default() }).1, written);
 }

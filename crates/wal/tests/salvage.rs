@@ -72,7 +72,8 @@ fn a_whole_log_is_given_whole() {
 fn a_flipped_byte_costs_one_record() {
     let (disk, written) = sample();
     for path in segments(&disk) {
-        for at in (0..640).step_by(3).chain((4_096..8_192).step_by(7)) {
+        let len = disk.metadata(&path).unwrap().len;
+        for at in (0..640).step_by(3).chain((4_096..len).step_by(7)) {
             let damaged = copy(&disk);
             flip(&damaged, &path, at);
             let missing = judge(&damaged, &written, &format!("{}: {at}", path.display()));
@@ -85,7 +86,10 @@ fn a_flipped_byte_costs_one_record() {
 fn files_that_are_cut_cost_what_was_in_them() {
     let (disk, written) = sample();
     for path in segments(&disk) {
-        for len in [0, 100, 512, 4_096, 4_097, 5_000, 8_191] {
+        // The close has cut the last one.
+        let whole = disk.metadata(&path).unwrap().len;
+        let lens = [0, 100, 512, 4_096, 4_097, 5_000, whole - 1];
+        for len in lens.into_iter().filter(|len| *len < whole) {
             let damaged = copy(&disk);
             file(&damaged, &path).set_len(len).unwrap();
             judge(&damaged, &written, &format!("{} cut at {len}", path.display()));
@@ -148,7 +152,11 @@ fn what_was_dropped_does_not_come_back() {
             flip(&damaged, &path, draw.below(56));
             let (_, records) = read(&damaged, Some(0));
             assert!(records.iter().all(|record| kept.contains(record)), "{}", path.display());
-            flip(&damaged, &path, 4_096 + draw.below(4_096));
+            let records_len = torn.metadata(&path).unwrap().len - 4_096;
+            if records_len == 0 {
+                continue;
+            }
+            flip(&damaged, &path, 4_096 + draw.below(records_len));
             let (_, records) = read(&damaged, Some(0));
             assert!(records.iter().all(|record| kept.contains(record)), "{}", path.display());
         }
