@@ -331,6 +331,24 @@ fn memcached_asks_for_a_password() {
     }
 }
 
+/// The text protocol logs in by a `set`: the password became the value of a key.
+#[test]
+fn a_server_without_users_stored_the_password() {
+    let Some(real) = Real::memcached(&[]) else { return };
+    for protocol in [Protocol::Text, Protocol::Meta] {
+        let (user, password) = ("alice".to_owned(), "sesame".to_owned());
+        let credentials = Some(Credentials { user, password });
+        let load = Settings { protocol, credentials, ..settings(&real.address) };
+        let refused = try_load(load, None).unwrap_err().to_string();
+        assert!(refused.contains("leave --username and --password out"), "{refused}");
+    }
+    let mut stream = std::net::TcpStream::connect(&real.address).unwrap();
+    std::io::Write::write_all(&mut stream, b"get auth\r\n").unwrap();
+    let mut reply = [0; 5];
+    std::io::Read::read_exact(&mut stream, &mut reply).unwrap();
+    assert_eq!(&reply, b"END\r\n");
+}
+
 #[test]
 fn a_server_that_is_killed_leaves_partial_results() {
     let Some(mut real) = Real::memcached(&[]) else { return };

@@ -59,6 +59,7 @@ pub fn greet(
         }
         (Protocol::Binary, Some(them)) => sasl_plain(&mut request, them),
         (Protocol::Text | Protocol::Meta, Some(them)) => {
+            check_wants_password(stream)?;
             let words = format!("{} {}", them.user, them.password);
             let head = format!("set auth 0 0 {}\r\n", words.len());
             request.extend_from_slice(head.as_bytes());
@@ -84,6 +85,21 @@ pub fn greet(
             Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
         }
         _ => Ok(()),
+    }
+}
+
+/// The text protocol's way to log in is a `set` of any key. A server without users would store the
+/// password, so that it is asked for something else first.
+fn check_wants_password(stream: &mut (impl Read + Write)) -> io::Result<()> {
+    stream.write_all(b"get auth\r\n")?;
+    stream.flush()?;
+    match answer(stream, Protocol::Text, Kind::Get)?.0 {
+        Outcome::Failed(Failure::Auth) => Ok(()),
+        _ => {
+            let text = "the server has no users in memcached's text protocol, and would store the \
+                        password; leave --username and --password out, or give --binary for SASL";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
     }
 }
 
