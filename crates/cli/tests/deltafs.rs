@@ -146,6 +146,104 @@ fn run_1_servers_and_clients_share_a_directory() {
     }
 }
 
+/// The lines of the guide, of the store of a server that began one.
+const SERVER_LINES: &[&str] = &[
+    "READONLY DB CHAIN:",
+    "MAIN DB:",
+    "Snappy:             0",
+    "Blk cache size:     0    MB",
+    "Blk size:           4    KB",
+    "Bloom bits:         10",
+    "Memtable size:      8    MB",
+    "Tbl size:           4    MB",
+    "Tbl write size:     256  KB (min), 512 KB (max)",
+    "Tbl cache size:     2500",
+    "Io monitoring:      1",
+    "Lsm compaction off: 0",
+    "Db level factor:    8",
+    "L0 limits:          8 (soft), 12 (hard)",
+    "L1 trigger:         5",
+    "Prefetch compaction input: 1",
+    "Prefetch read size: 256  KB",
+    "Use existing db:    0",
+    "Db: svr/r<rank>",
+    "------------------------------------------------",
+    "Running...",
+];
+
+/// Of a client that hands tables over.
+const BULK_LINES: &[&str] = &[
+    "Bulk in:            1",
+    "BK DB:",
+    "Snappy:             0",
+    "Blk size:           4    KB",
+    "Bloom bits:         10",
+    "Memtable size:      8    MB",
+    "Tbl write size:     256  KB (min), 512 KB (max)",
+    "Wal off:            0",
+    "Wal write size:     4    KB",
+    "Db: cli/b<dir>",
+    "Lstats:             300 x 1 per rank",
+    "Mon:                OFF",
+];
+
+/// Of a client without servers, with its variables.
+const CLIENT_LINES: &[&str] = &[
+    "CLIENT DB:",
+    "Snappy:             1",
+    "Blk cache size:     0    MB",
+    "Memtable size:      8    MB",
+    "Tbl size:           4    MB",
+    "Tbl write size:     256  KB (min), 512 KB (max)",
+    "Tbl cache size:     2500 (max open tables)",
+    "Io monitoring:      1",
+    "Lsm compaction off: 1",
+    "Wal off:            0",
+    "Wal write size:     64   KB",
+    "Use existing db:    0",
+    "Db: origin/r<rank>",
+];
+
+/// Of a merge.
+const TARGET_LINES: &[&str] = &[
+    "DELTAFS PARALLEL COMPACTOR",
+    "SOURCE DB:",
+    "Blk cache:          (nil)",
+    "Tbl cache:          (nil)",
+    "Io monitoring:      1",
+    "Db: origin/r<rank>",
+    "DESTINATION DB:",
+    "Tbl write size:     256  KB",
+    "Tbl cache size:     2500",
+    "Db level factor:    8",
+    "L1 trigger:         5",
+    "Prefetch compaction input: 0",
+    "Prefetch read size: 256  KB",
+    "Wal off:            1",
+    "Db force cleaning:  1",
+    "Db: compact/r<rank>",
+];
+
+/// The output has these lines one after the other, though others may stand between them.
+#[track_caller]
+fn has_in_order(out: &Outcome, wanted: &[&str]) {
+    let mut lines = out.stdout.lines().map(str::trim_end);
+    for line in wanted {
+        assert!(lines.any(|found| found == *line), "no '{line}' in its place: {}", out.told());
+    }
+}
+
+#[test]
+fn variables_of_the_original_are_spelled_right_or_refused() {
+    let lab = Lab::new();
+    let line = "deltafs_bm_cli --fs_use_local=1 --db=d --n=1";
+    let refused = Way::Ours.run(&lab, 1, &[("DELTAFS_Db_tabel_size", "4M")], line);
+    let said = "DELTAFS_Db_tabel_size is no variable of these programs (did you mean \
+                DELTAFS_Db_table_size?)";
+    assert!(refused.told().contains(said), "{}", refused.told());
+    assert_eq!(lab.names("."), ["deltafs_bm_cli", "keyrack"], "nothing is written");
+}
+
 #[test]
 fn run_2_hands_tables_over() {
     for way in Way::all("run_2_hands_tables_over") {
@@ -158,12 +256,13 @@ fn run_2_hands_tables_over() {
         let out = way.run(&lab, 4, &[], &line).exits(0);
         let all = u64::from(4 * N);
         assert_eq!((ops(&out, "insert"), ops(&out, "fstats")), (all, all));
+        has_in_order(&out, BULK_LINES);
         assert_eq!(lab.names("cli"), Vec::<String>::new(), "nothing is left behind");
         // The names are there: the whole table is refused.
         let again = way.run(&lab, 1, &[], &line);
         assert!(again.stderr.contains("it exists already"), "{}", again.told());
         running.signal("INT");
-        running.finish();
+        has_in_order(&running.finish(), SERVER_LINES);
     }
 }
 
@@ -188,10 +287,14 @@ fn run_3_writes_merges_and_reads_with_widths_of_their_own() {
                 ),
             )
             .exits(0)
-            .says("Fs infosvr locatio: N/A")
-            .says("Wal off:            0");
+            .says("Fs infosvr locatio: N/A");
+        has_in_order(&out, CLIENT_LINES);
         let all = u64::from(4 * N);
         assert_eq!(ops(&out, "insert"), all);
+        // Each closed log kept a segment of 16 MiB.
+        let used = lab.tool("du".as_ref(), &["-s", "--block-size=1", "origin"]).exits(0).stdout;
+        let used: u64 = used.split_whitespace().next().unwrap().parse().unwrap();
+        assert!(used < 4 * (96 << 10) + 200 * all, "{used} bytes for {all} names");
         for ranks in [1, 3] {
             let merged = way
                 .run(
@@ -202,6 +305,7 @@ fn run_3_writes_merges_and_reads_with_widths_of_their_own() {
                      --rpc_batch_max=8 --rpc_threads=2",
                 )
                 .exits(0);
+            has_in_order(&merged, TARGET_LINES);
             // A root and a directory of each log, beside the files.
             assert!(ops(&merged, "mapreduce") >= all, "{}", merged.told());
             let files = format!("{} written; names that several logs have: 0", all + 3);

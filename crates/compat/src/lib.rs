@@ -31,7 +31,7 @@ pub fn main(argv: &[String], program: &dyn Program) -> Option<u8> {
         "mtd" => mtd::main(argv),
         "mutilate" => mutilate::main(argv, program),
         "db_test" => dbtest::main(argv, program),
-        "deltafs_bm_svr" => deltafs::server(argv),
+        "deltafs_bm_svr" | "deltafs_bm_srv" => deltafs::server(argv),
         "deltafs_bm_cli" => deltafs::client(argv),
         "parallel_compactor" => deltafs::compactor(argv),
         _ => return None,

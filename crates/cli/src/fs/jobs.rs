@@ -259,6 +259,7 @@ fn clients(matches: &ArgMatches) -> Result<u8, String> {
         shows_ranks: false,
         depth: whole(matches, "depth").clamp(1, 256) as usize,
         store: durable()?,
+        bulk: StoreSettings::of_bulk_tables(&environment)?,
     };
     let document = Document::new("clients", text(matches, "json"));
     Ok(as_rank("keyrack fs clients", &rendezvous(matches), document, |job, document| {

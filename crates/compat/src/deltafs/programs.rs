@@ -6,8 +6,8 @@ use keyrack_deltafs::Quota;
 use keyrack_deltafs::job::Rendezvous;
 use keyrack_fs_tools::bench::{Clients, measure_clients};
 use keyrack_fs_tools::job::{
-    Document, Merge, OriginalCalls, Server, StoreSettings, as_rank, environment, merge, serve,
-    token, write_line,
+    Document, Merge, OriginalCalls, Server, StoreSettings, as_rank, check_original_names,
+    environment, merge, serve, token, write_line,
 };
 use keyrack_net::Endpoint;
 use std::net::IpAddr;
@@ -108,6 +108,7 @@ fn planned<P>(
 ) -> Result<(P, String), u8> {
     let arguments = argv.get(1..).unwrap_or_default();
     let planned = parse(arguments, specs).and_then(|values| {
+        check_original_names(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
         if values.flag("env_use_rados") {
             return Err("Invalid flag: '--env_use_rados=1' (stores are directories here)".into());
         }
@@ -165,7 +166,7 @@ pub(crate) fn server(argv: &[String]) -> u8 {
             socket_bytes: socket_bytes(values),
             token: token(),
             tls: None,
-            store: StoreSettings::new(&environment, values.flag("disable_compaction"))?,
+            store: StoreSettings::of_original(&environment, values.flag("disable_compaction"))?,
             quota: Quota::default(),
             idle: None,
         })
@@ -211,7 +212,8 @@ pub(crate) fn client(argv: &[String]) -> u8 {
             }),
             shows_ranks: values.flag("print_per_rank_stats"),
             depth: values.size("rpc_depth").clamp(1, 256),
-            store: StoreSettings::new(&environment, values.flag("disable_compaction"))?,
+            bulk: StoreSettings::of_bulk_tables(&environment)?,
+            store: StoreSettings::of_original(&environment, values.flag("disable_compaction"))?,
         })
     });
     match plan {
@@ -250,7 +252,7 @@ pub(crate) fn compactor(argv: &[String]) -> u8 {
                 senders: values.number("rpc_async_sender_threads"),
                 threads: (values.number("rpc_threads"), values.number("rpc_worker_threads")),
             }),
-            store: StoreSettings::new(&environment, false)?,
+            store: StoreSettings::of_original(&environment, false)?,
         })
     });
     match plan {

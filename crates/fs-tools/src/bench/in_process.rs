@@ -3,7 +3,7 @@
 use super::names::name;
 use super::plan::Common;
 use crate::job::Header;
-use crate::job::describe_tables;
+use crate::job::describe_local_tables;
 use keyrack_deltafs::Quota;
 use keyrack_flodb::{Durability, Options};
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ impl InProcess {
         }
         .describe(&mut header);
         header.caption("CLIENT DB:");
-        describe_tables(&self.store, &mut header);
+        describe_local_tables(&self.store, &mut header);
         header.flag("Wal off", self.store.durability == Durability::None);
         header.line("Durability", &self.durability);
         header.line("Data per file", format!("{} bytes", self.data_bytes));

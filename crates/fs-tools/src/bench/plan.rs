@@ -1,6 +1,6 @@
 //! What ranks of a job measure, against servers or each in a name space of its own.
 
-use crate::job::{Header, StoreSettings};
+use crate::job::{Header, Part, StoreSettings};
 use keyrack_deltafs::job::Job;
 use keyrack_net::{Endpoint, TlsClient};
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
@@ -71,6 +71,8 @@ pub struct Clients {
     pub depth: usize,
     /// The stores of local name spaces.
     pub store: StoreSettings,
+    /// The tables that are handed over.
+    pub bulk: StoreSettings,
 }
 
 /// Where the bytes of files go, with `data_size`.
@@ -122,11 +124,14 @@ impl Clients {
             monitor: monitor.as_deref(),
             is_random: self.is_random,
             is_shared: self.is_shared,
+            bulk: self.is_bulk.then_some((&self.bulk, &self.db)),
         }
         .describe(&mut header);
         if self.is_local {
             header.title("CLIENT DB:");
-            self.store.describe(&mut header, &format!("{}/r<rank>", self.db.display()));
+            let place = format!("{}/r<rank>", self.db.display());
+            let part = Part::Client { is_existing: self.use_existing };
+            self.store.describe(&mut header, part, &place);
         }
         header
     }
@@ -153,6 +158,8 @@ pub(super) struct Common<'a> {
     pub(super) monitor: Option<&'a str>,
     pub(super) is_random: bool,
     pub(super) is_shared: bool,
+    /// The tables that are handed over, and where they are made.
+    pub(super) bulk: Option<(&'a StoreSettings, &'a Path)>,
 }
 
 impl Common<'_> {
@@ -178,6 +185,11 @@ impl Common<'_> {
             header.line("Creats behind", format!("{count} (sent together)"));
         }
         header.line("Bulk in", if self.is_bulk { "1" } else { "OFF" });
+        if let Some((store, dir)) = self.bulk {
+            header.title("BK DB:");
+            store.describe(header, Part::Bulk, &format!("{}/b<dir>", dir.display()));
+            header.untitled();
+        }
         header.line("Lstats", format!("{} x {} per rank", self.reads.0, self.reads.1));
         header.line("Mon", self.monitor.unwrap_or("OFF"));
         header.flag("Random key order", self.is_random);

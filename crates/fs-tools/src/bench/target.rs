@@ -160,7 +160,7 @@ fn bulk(
     mut counter: Counter<'_>,
 ) -> Result<Measured, String> {
     let dir = tree.open(path).map_err(in_words)?;
-    let mut bulk = Bulk::new(dir);
+    let mut bulk = Bulk::new(dir).with_tables(plan.bulk.options.clone());
     counter.each(names, |name| bulk.add(name), |_| Ok(())).map_err(in_words)?;
     bulk.commit(tree, &plan.db, &user(), FILE_MODE).map_err(in_words)?;
     Ok(counter.end())

@@ -46,7 +46,7 @@ impl Header {
 
     /// A setting.
     pub(crate) fn line(&mut self, key: &str, value: impl Display) {
-        let _ = writeln!(self.text, "{:<20}{value}", format!("{key}:"));
+        let _ = writeln!(self.text, "{:<19} {value}", format!("{key}:"));
         self.note(key, &value.to_string());
     }
 
@@ -83,6 +83,11 @@ impl Header {
         let section = title.trim_end_matches(':').to_owned();
         self.settings.insert(section.clone(), json!({}));
         self.section = Some(section);
+    }
+
+    /// Ends the settings below a title.
+    pub(crate) fn untitled(&mut self) {
+        self.section = None;
     }
 
     /// Something of a list below a title.

@@ -4,7 +4,7 @@ use super::document::Document;
 use super::header::Header;
 use super::rank::in_words;
 use super::result::PhaseResult;
-use super::store::StoreSettings;
+use super::store::{Part, StoreSettings};
 use keyrack_console::DONE;
 use keyrack_deltafs::Error;
 use keyrack_deltafs::job::{Fold, Job};
@@ -80,10 +80,16 @@ impl Merge {
         header.line("num logs", logs);
         header.line("num parts", parts);
         header.title("SOURCE DB:");
-        header.line("Db", format!("{}/r<rank>", self.source.display()));
+        if self.store.is_of_original() {
+            // The logs are read once, in order.
+            header.line("Blk cache", "(nil)");
+            header.line("Tbl cache", "(nil)");
+            header.line("Io monitoring", 1);
+        }
+        header.plain("Db", &format!("{}/r<rank>", self.source.display()));
         header.title("DESTINATION DB:");
-        header.flag("Db force cleaning", self.replaces);
-        self.store.describe(&mut header, &format!("{}/r<rank>", self.target.display()));
+        let part = Part::Target { replaces: self.replaces };
+        self.store.describe(&mut header, part, &format!("{}/r<rank>", self.target.display()));
         header
     }
 }

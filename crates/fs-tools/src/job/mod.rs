@@ -27,6 +27,6 @@ pub use merge::{Merge, OriginalCalls, merge};
 pub(crate) use rank::in_words;
 pub use rank::{as_rank, write_line};
 pub use serve::{Server, serve};
-pub(crate) use store::describe_tables;
-pub use store::{StoreSettings, destroy, environment, number, token};
+pub(crate) use store::{Part, describe_local_tables};
+pub use store::{StoreSettings, check_original_names, destroy, environment, number, token};
 pub(crate) use totals::Totals;

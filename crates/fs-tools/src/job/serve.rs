@@ -6,7 +6,7 @@ use super::document::Document;
 use super::header::Header;
 use super::rank::{as_rank, in_words, interrupts};
 use super::shares::{Share, Shares};
-use super::store::{StoreSettings, destroy};
+use super::store::{Part, StoreSettings, destroy};
 use super::totals::Totals;
 use keyrack_console::{DONE, say};
 use keyrack_deltafs::job::{Job, Rendezvous};
@@ -95,8 +95,8 @@ impl Server {
             header.item(&dir.display().to_string());
         }
         header.title("MAIN DB:");
-        self.store.describe(&mut header, &format!("{}/r<rank>", self.db.display()));
-        header.flag("Use existing db", self.use_existing);
+        let part = Part::Server { is_existing: self.use_existing };
+        self.store.describe(&mut header, part, &format!("{}/r<rank>", self.db.display()));
         if let Some(names) = self.quota.names {
             header.line("Names at most", format!("{names} at each rank"));
         }

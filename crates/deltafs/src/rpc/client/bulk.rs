@@ -37,6 +37,7 @@ pub struct Bulk {
     dir: DirNumber,
     log: LogId,
     names: Vec<Box<[u8]>>,
+    options: Options,
 }
 
 /// From so many files on a directory is split before they come: else all would go to one server,
@@ -47,7 +48,14 @@ impl Bulk {
     /// Begins one in a directory.
     #[must_use]
     pub fn new(dir: DirNumber) -> Bulk {
-        Bulk { dir, log: LogId::draw(&[&random_token()]), names: Vec::new() }
+        let (log, options) = (LogId::draw(&[&random_token()]), Options::default());
+        Bulk { dir, log, names: Vec::new(), options }
+    }
+
+    /// The same, whose tables have the blocks, filters and compression of these options.
+    #[must_use]
+    pub fn with_tables(self, options: Options) -> Bulk {
+        Bulk { options, ..self }
     }
 
     /// Adds a file.
@@ -82,7 +90,7 @@ impl Bulk {
         while !self.names.is_empty() {
             let batch = self.tables(tree, &area, &mut tables)?;
             let mut failed = None;
-            for (mut table, taken) in send_all(batch, tree, self.dir, &mut next) {
+            for (mut table, taken) in send_all(batch, tree, (self.dir, &self.options), &mut next) {
                 match taken {
                     Ok(taken) => count += taken,
                     Err(error) => {
@@ -150,13 +158,13 @@ impl Bulk {
 fn send_all(
     tables: Vec<BulkTable>,
     tree: &mut Tree,
-    dir: DirNumber,
+    (dir, options): (DirNumber, &Options),
     next: &mut Attributes,
 ) -> Vec<(BulkTable, CallResult<u64>)> {
     let inode = tree.inode(dir);
     let client = &mut tree.client;
     let mut send = |mut table: BulkTable| {
-        let sent = table.write(inode, next).and_then(|()| table.send(client));
+        let sent = table.write(inode, options, next).and_then(|()| table.send(client));
         (table, sent)
     };
     let sent: Vec<_> = tables.into_iter().map(&mut send).collect();
@@ -178,10 +186,10 @@ struct BulkTable {
 
 impl BulkTable {
     /// Writes the table; each file takes a number.
-    fn write(&mut self, dir: u128, next: &mut Attributes) -> CallResult<()> {
+    fn write(&mut self, dir: u128, options: &Options, next: &mut Attributes) -> CallResult<()> {
         self.names.sort_unstable();
         let mut write = || -> keyrack_flodb::Result<()> {
-            let mut table = SstWriter::create(&RealFs, &self.path, &Options::default())?;
+            let mut table = SstWriter::create(&RealFs, &self.path, options)?;
             for name in &self.names {
                 let entry = Entry::File(*next, &[]).encode();
                 table.put(&Key::entry(DirId(dir), name), &entry)?;
