@@ -91,14 +91,28 @@ fn a_real_redis_answers_the_scripts_alike() {
     assert!(differences.is_empty(), "redis-server answers:\n{}", differences.join("\n"));
 }
 
-/// Whether both replies say that there is time left. How much depends on how long the test takes.
+/// Whether both replies say that there is time left, or how long a key was idle. How much depends
+/// on how long the test takes.
 fn are_times(request: &str, found: &str, expected: &str) -> bool {
-    let left = |reply: &str| {
-        let number = reply.trim().strip_prefix("(integer) ")?;
-        number.parse::<i64>().ok().filter(|&number| number > 0)
+    let least = match request.split(' ').next() {
+        Some("TTL" | "PTTL") => 1,
+        Some("OBJECT") if request.starts_with("OBJECT IDLETIME ") => 0,
+        _ => return false,
     };
-    let asks = request.starts_with("TTL ") || request.starts_with("PTTL ");
-    asks && left(found).is_some() && left(expected).is_some()
+    let is_time = |reply: &str| {
+        let number = reply.trim().strip_prefix("(integer) ");
+        number.and_then(|number| number.parse::<i64>().ok()).is_some_and(|number| number >= least)
+    };
+    is_time(found) && is_time(expected)
+}
+
+#[test]
+fn a_time_may_differ_and_a_missing_one_may_not() {
+    assert!(are_times("TTL k", "(integer) 9\n", "(integer) 10\n"));
+    assert!(!are_times("TTL k", "(integer) -1\n", "(integer) 10\n"));
+    assert!(are_times("OBJECT IDLETIME k", "(integer) 1\n", "(integer) 0\n"));
+    assert!(!are_times("OBJECT IDLETIME k", "(nil)\n", "(integer) 0\n"));
+    assert!(!are_times("OBJECT FREQ k", "(integer) 1\n", "(integer) 0\n"));
 }
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", ""];
