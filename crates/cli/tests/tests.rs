@@ -19,7 +19,7 @@ mod db;
 mod db_import;
 mod db_spaces;
 mod db_torture;
-mod dbbench;
+mod db_workloads;
 mod dbtest;
 mod defects;
 mod deltafs;
