@@ -262,6 +262,14 @@ impl FloSession<'_> {
 }
 
 impl Session for FloSession<'_> {
+    fn compact(&mut self) -> Result<bool> {
+        self.db.compact_range(None, None).map(|()| true).map_err(convert)
+    }
+
+    fn property(&mut self, name: &str) -> Option<String> {
+        self.db.property(&format!("leveldb.{name}")).or_else(|| self.db.property(name))
+    }
+
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let found = self.db.get_with(key, |value| visit(value)).map_err(convert)?;
         Ok(found.is_some())

@@ -483,6 +483,18 @@ impl<'s> Verbs<'s> {
         result.map_err(|error| self.failed(Kind::Put, &error)).ok()
     }
 
+    /// Compacts the store, and answers whether the engine can. A failure is filed as a put; `None`
+    /// where there was one.
+    pub(crate) fn compact(&mut self) -> Option<bool> {
+        let result = self.session.compact();
+        result.map_err(|error| self.failed(Kind::Put, &error)).ok()
+    }
+
+    /// What the engine says about itself under `name`.
+    pub(crate) fn property(&mut self, name: &str) -> Option<String> {
+        self.session.property(name)
+    }
+
     /// Reads, modifies and writes one key atomically. `None` where the engine failed.
     pub(crate) fn rmw(
         &mut self,

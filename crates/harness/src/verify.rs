@@ -310,6 +310,14 @@ impl Session for CheckedSession<'_> {
     fn flush(&mut self) -> Result<()> {
         self.inner.flush()
     }
+
+    fn compact(&mut self) -> Result<bool> {
+        self.inner.compact()
+    }
+
+    fn property(&mut self, name: &str) -> Option<String> {
+        self.inner.property(name)
+    }
 }
 
 #[cfg(test)]

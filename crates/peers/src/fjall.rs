@@ -188,6 +188,11 @@ struct FjallSession<'a> {
 }
 
 impl Session for FjallSession<'_> {
+    fn compact(&mut self) -> Result<bool> {
+        let compacted = self.store.keyspace.major_compact();
+        compacted.map(|()| true).map_err(|error| self.store.convert("compact", error))
+    }
+
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let found = self.store.read(&written(key)?)?;
         Ok(lend(found.as_deref(), visit))

@@ -221,6 +221,16 @@ struct RocksSession<'a> {
 }
 
 impl Session for RocksSession<'_> {
+    fn compact(&mut self) -> Result<bool> {
+        self.store.database.compact_range::<&[u8], &[u8]>(None, None);
+        Ok(true)
+    }
+
+    fn property(&mut self, name: &str) -> Option<String> {
+        // A name that the library refuses is no property.
+        self.store.database.property_value(format!("rocksdb.{name}")).ok().flatten()
+    }
+
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let found = self.store.database.get_pinned_opt(key, &self.reads);
         let found = found.map_err(|error| self.store.convert("get", error))?;

@@ -172,6 +172,23 @@ pub trait Session {
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
+
+    /// Compacts the whole store and returns once that is done. The answer says whether the engine
+    /// has compactions.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn compact(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// What the engine says about itself under `name`, as lines for people: `stats` for the levels
+    /// and their compactions, `sstables` for the tables of each level, any other name as the engine
+    /// has it. `None` where it has no such property.
+    fn property(&mut self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
 }
 
 /// A read-only view of a [`Store`] at one point in time.

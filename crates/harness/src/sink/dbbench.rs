@@ -16,6 +16,8 @@
 //! thread's. The sizes above the line are those of the parameters, estimated as there; they stand
 //! only where a workload `db/...` runs.
 //!
+//! A job that reports lines of text, as `db/stats` does, has those in place of a line.
+//!
 //! Of every other workload each verb has a line: the mean time of its calls, of batches by their
 //! keys, and what they found. What was loaded before and is not counted stands with the engine.
 
@@ -31,6 +33,7 @@ use std::io::{self, Write};
 const PREFIX: &str = "db/";
 const KEY_BYTES: f64 = 16.0;
 const MEBI: f64 = 1_048_576.0;
+const RULE: &str = "------------------------------------------------\n";
 
 /// See the module.
 pub(super) struct DbBench {
@@ -49,24 +52,20 @@ impl DbBench {
     fn draw_line(&mut self) -> io::Result<()> {
         match self.sizes.take() {
             None => Ok(()),
-            Some(sizes) => writeln!(self.out, "{sizes}{}", "-".repeat(48)),
+            Some(sizes) => write!(self.out, "{sizes}{RULE}"),
         }
     }
 }
 
 impl Sink for DbBench {
     fn begin(&mut self, header: &Header) -> io::Result<()> {
-        let date = wall::ctime(&header.started).unwrap_or_else(|| header.started.clone());
-        self.sizes = Some(sizes(header));
-        writeln!(self.out, "Keyrack:    version {}\nDate:       {date}", header.version)?;
+        self.sizes = Some(sizes_of(header));
+        write!(self.out, "{}", program(&header.version, &header.started))?;
         self.out.flush()
     }
 
     fn probe(&mut self, probe: &Probe) -> io::Result<()> {
-        let field = |name: &str| probe.fields.iter().find(|(key, _)| key == name);
-        if let (Some((_, cpu)), Some((_, cores))) = (field("cpu"), field("cpu_cores")) {
-            writeln!(self.out, "CPU:        {} * {}", escape(cores), escape(cpu))?;
-        }
+        write!(self.out, "{}", processor(&probe.fields))?;
         self.out.flush()
     }
 
@@ -78,8 +77,8 @@ impl Sink for DbBench {
             self.engine = engine;
         }
         for repeat in &point.repeats {
-            for line in lines(&point.cell, repeat) {
-                writeln!(self.out, "{}", line.text())?;
+            for line in db_bench_lines(&point.cell, repeat) {
+                writeln!(self.out, "{line}")?;
             }
         }
         for flag in &point.flags {
@@ -101,23 +100,75 @@ impl Sink for DbBench {
     }
 }
 
-/// Keys, values and entries, and the sizes that follow from them.
-fn sizes(header: &Header) -> String {
+/// The entries of a store, from which sizes are estimated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EntryShape {
+    /// How many there are.
+    pub entries: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Bytes of a value after compression, by those before.
+    pub compression_ratio: f64,
+}
+
+/// What `db_bench` prints above its lines: the version of the program, when it was started
+/// (RFC 3339), the machine as the rows of a system probe, and the sizes of the store.
+#[must_use]
+pub fn db_bench_head(
+    version: &str,
+    started: &str,
+    machine: &[(String, String)],
+    shape: &EntryShape,
+) -> String {
+    program(version, started) + &processor(machine) + &sizes(shape) + RULE
+}
+
+fn program(version: &str, started: &str) -> String {
+    let date = wall::ctime(started).unwrap_or_else(|| started.to_owned());
+    format!("Keyrack:    version {version}\nDate:       {date}\n")
+}
+
+fn processor(machine: &[(String, String)]) -> String {
+    let row = |name: &str| {
+        let row = machine.iter().find(|(key, _)| key == name);
+        row.map(|(_, value)| escape(value))
+    };
+    let mut text = String::new();
+    if let (Some(cpu), Some(cores)) = (row("cpu"), row("cpu_cores")) {
+        text.push_str(&format!("CPU:        {cores} * {cpu}\n"));
+    }
+    if let Some(cache) = row("cpu_cache") {
+        text.push_str(&format!("CPUCache:   {cache}\n"));
+    }
+    text
+}
+
+/// The sizes that a header says; nothing where no workload has the original's entries.
+fn sizes_of(header: &Header) -> String {
     let is_named = |list: &str| list.split(',').any(|name| name.starts_with(PREFIX));
     if !header.workloads.iter().any(|workload| is_named(&workload.source)) {
         return String::new();
     }
-    let number = |name: &str, default: f64| {
+    fn number<T: std::str::FromStr>(header: &Header, name: &str, default: T) -> T {
         let given = header.params.iter().find(|(known, _)| known == name);
         given.and_then(|(_, value)| value.parse().ok()).unwrap_or(default)
-    };
-    let (value, ratio) = (number("value_size", 100.0), number("compression_ratio", 0.5));
-    let entries = number("num", 1_000_000.0);
-    let mb = |value_bytes: f64| (KEY_BYTES + value_bytes) * entries / MEBI;
+    }
+    sizes(&EntryShape {
+        entries: number(header, "num", 1_000_000),
+        value_bytes: number(header, "value_size", 100),
+        compression_ratio: number(header, "compression_ratio", 0.5),
+    })
+}
+
+/// Keys, values and entries, and the sizes that follow from them.
+fn sizes(shape: &EntryShape) -> String {
+    let (value, ratio) = (shape.value_bytes as f64, shape.compression_ratio);
+    let entries = shape.entries;
+    let mb = |value_bytes: f64| (KEY_BYTES + value_bytes) * entries as f64 / MEBI;
     format!(
         "Keys:       {KEY_BYTES:.0} bytes each\n\
          Values:     {value:.0} bytes each ({:.0} bytes after compression)\n\
-         Entries:    {entries:.0}\n\
+         Entries:    {entries}\n\
          RawSize:    {:.1} MB (estimated)\n\
          FileSize:   {:.1} MB (estimated)\n",
         (value * ratio + 0.5).floor(),
@@ -160,6 +211,8 @@ struct Line {
     found: Option<(u64, u64)>,
     /// Whether the operations are fewer than there are entries, which is said.
     is_part: bool,
+    /// What the job says about itself, in brackets.
+    note: Option<String>,
 }
 
 impl Line {
@@ -178,21 +231,33 @@ impl Line {
         if let Some((reads, found)) = self.found {
             text.push_str(&format!(" ({found} of {reads} found)"));
         }
+        if let Some(note) = &self.note {
+            text.push_str(&format!(" {}", escape(note)));
+        }
         text
     }
 }
 
-/// The lines of a repeat: jobs that say when they began, else verbs.
-fn lines(cell: &Cell, repeat: &Repeat) -> Vec<Line> {
-    let timed = |row: &&ThreadRow| row.get("begin_s").is_some();
-    let tests = distinct(repeat.rows.iter().filter(timed).map(|row| row.test.as_str()));
+/// A line for each benchmark of a repeat: for jobs that say when they began or report text, else
+/// for each verb. O(rows).
+#[must_use]
+pub fn db_bench_lines(cell: &Cell, repeat: &Repeat) -> Vec<String> {
+    let is_job = |row: &&ThreadRow| row.get("begin_s").is_some() || row.get("text").is_some();
+    let tests = distinct(repeat.rows.iter().filter(is_job).map(|row| row.test.as_str()));
     if tests.is_empty() {
-        return repeat.ops.iter().map(|op| line_of_verb(&cell.title(), op)).collect();
+        return repeat.ops.iter().map(|op| line_of_verb(&cell.title(), op).text()).collect();
     }
     let rows_of = |test: &str| -> Vec<&ThreadRow> {
-        repeat.rows.iter().filter(timed).filter(|row| row.test == test).collect()
+        repeat.rows.iter().filter(is_job).filter(|row| row.test == test).collect()
     };
-    tests.into_iter().map(|test| line_of_job(job_of(test), &rows_of(test))).collect()
+    let of_job = |test: &str| {
+        let rows = rows_of(test);
+        let Some(FieldValue::List(lines)) = rows.iter().find_map(|row| row.get("text")) else {
+            return line_of_job(job_of(test), &rows).text();
+        };
+        lines.iter().fold("\n".to_owned(), |text, line| text + &escape(line) + "\n")
+    };
+    tests.into_iter().map(of_job).collect()
 }
 
 /// The job of a test, which is its name or the name of a sequence, `@` and a place.
@@ -226,6 +291,10 @@ fn line_of_job(name: &str, rows: &[&ThreadRow]) -> Line {
         moved: count("bytes").map(|bytes| (bytes, last - first)),
         found: count("reads").zip(count("found")),
         is_part: ["fillsync", "fill100K"].contains(&shown),
+        note: rows.iter().find_map(|row| match row.get("note") {
+            Some(FieldValue::Text(note)) => Some(note.clone()),
+            _ => None,
+        }),
     }
 }
 

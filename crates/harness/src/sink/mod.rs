@@ -46,6 +46,7 @@ mod timeline;
 mod tsv;
 mod value;
 
+pub use dbbench::{EntryShape, db_bench_head, db_bench_lines};
 pub use experiment::{Experiment, Trial};
 pub use gnuplot::{Candlesticks, Normalize};
 pub(crate) use notebook::NotebookSink;

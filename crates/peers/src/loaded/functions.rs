@@ -58,6 +58,7 @@ functions! {
         get: (Raw, Raw, Bytes, usize, *mut usize, ErrorPlace) -> *mut c_char;
         free: (Raw);
         property_value: (Raw, Bytes) -> *mut c_char;
+        compact_range: (Raw, Bytes, usize, Bytes, usize);
         create_snapshot: (Raw) -> Raw;
         release_snapshot: (Raw, Raw);
         create_iterator: (Raw, Raw) -> Raw;

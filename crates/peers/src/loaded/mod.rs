@@ -48,6 +48,7 @@ use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
     Snapshot, Store, StoreInfo, Update,
 };
+use std::ffi::CString;
 use std::io::{Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -204,6 +205,16 @@ impl LoadedSession<'_> {
 }
 
 impl Session for LoadedSession<'_> {
+    fn compact(&mut self) -> Result<bool> {
+        self.store.database.compact();
+        Ok(true)
+    }
+
+    fn property(&mut self, name: &str) -> Option<String> {
+        let name = format!("{}.{name}", self.store.loaded.kind.name());
+        self.store.database.property(&CString::new(name).ok()?)
+    }
+
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let found = self.store.database.get(&self.reads, key, visit);
         found.map_err(|text| self.store.convert("get", &text))

@@ -226,6 +226,13 @@ impl Database {
         (!text.is_null()).then(|| take_text(text, free))
     }
 
+    /// Compacts all keys. The library reports no failure of it; a write that follows does.
+    pub(super) fn compact(&self) {
+        let none = std::ptr::null();
+        // SAFETY: a database that lives; no keys are the whole range.
+        unsafe { (self.loaded.shared.compact_range)(self.raw(), none, 0, none, 0) };
+    }
+
     /// The property called `name` as a number, if RocksDB has one.
     pub(super) fn property_int(&self, rocks: &Rocks, name: &CStr) -> Option<u64> {
         let mut value = 0;

@@ -26,6 +26,11 @@
 //! | `db/deleteseq`, `db/deleterandom` | remove keys 0, 1, 2, ..; drawn keys |
 //! | `db/readwhilewriting` | `db/readrandom`, and one thread beside puts drawn keys meanwhile |
 //! | `db/mixed` | put or get a drawn key, in the shares that `writes` says |
+//! | `db/compact` | compact the whole store |
+//! | `db/stats`, `db/sstables` | report what the store says about its levels, its tables |
+//! | `db/crc32c` | compute the checksum of a block of 4 KiB, 500 MiB of them |
+//! | `db/snappycomp`, `db/zstdcomp` | compress a block of 4 KiB, 1 GiB of them |
+//! | `db/snappyuncomp`, `db/zstduncomp` | decompress a block of 4 KiB, 1 GiB of them |
 //!
 //! Where they differ from the original: keys and values come from our generators, by the seed of
 //! the run; `nexts` is 10, not 0; `fill*` does not remove a store that is there, so it comes first;
@@ -41,6 +46,7 @@ mod reads;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod writes;
 
 pub(crate) use table::NUM;

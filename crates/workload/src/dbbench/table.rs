@@ -1,6 +1,7 @@
 //! The jobs by name.
 
 use super::reads::{self, Keys};
+use super::tools::{self, Codec};
 use super::writes::{self, WriteOrder};
 use super::{flodb, params};
 use crate::kvtest::{Client, End, Halt, Job, Lcg, limited};
@@ -21,6 +22,7 @@ const SYNCED: &[&str] = &["num", "value_size", "compression_ratio"];
 const OVERWRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch", "fill"];
 const READS: &[&str] = &["num", "reads", "value_size", "compression_ratio", "fill"];
 const SEEKS: &[&str] = &["num", "reads", "nexts", "value_size", "compression_ratio", "fill"];
+const LOADED: &[&str] = &["num", "value_size", "compression_ratio", "fill"];
 const MIXED: &[&str] = &["num", "writes", "value_size", "compression_ratio", "fill"];
 const FLODB: &[&str] = &[
     "initial",
@@ -39,6 +41,11 @@ const FLODB: &[&str] = &[
 const fn fill(name: &'static str, about: &'static str, run: Run) -> Job {
     let job = limited(name, about, run);
     Job { end: End::CountOrTime, params: WRITES, wants_fresh: true, ..job }
+}
+
+/// A job that does not touch the store.
+const fn storeless(name: &'static str, about: &'static str, run: Run) -> Job {
+    Job { end: End::CountOrTime, params: SYNCED, ..limited(name, about, run) }
 }
 
 /// A job on a store that has every key.
@@ -110,6 +117,26 @@ const JOBS: &[Job] = &[
     },
     loaded("db/mixed", "put or get drawn keys; writes=PERCENT of them puts", MIXED, |c, _| {
         reads::mixed(c)
+    }),
+    loaded("db/compact", "compact the whole store", LOADED, |c, _| tools::compact(c)),
+    loaded("db/stats", "what the store says about its levels", LOADED, |c, _| {
+        tools::property(c, "stats")
+    }),
+    loaded("db/sstables", "what the store says about its tables", LOADED, |c, _| {
+        tools::property(c, "sstables")
+    }),
+    storeless("db/crc32c", "checksums of blocks of 4 KiB", |c, _| tools::crc32c(c)),
+    storeless("db/snappycomp", "compress blocks of 4 KiB with Snappy", |c, _| {
+        tools::compress(c, Codec::Snappy)
+    }),
+    storeless("db/snappyuncomp", "decompress blocks of 4 KiB with Snappy", |c, _| {
+        tools::decompress(c, Codec::Snappy)
+    }),
+    storeless("db/zstdcomp", "compress blocks of 4 KiB with Zstandard", |c, _| {
+        tools::compress(c, Codec::Zstd)
+    }),
+    storeless("db/zstduncomp", "decompress blocks of 4 KiB with Zstandard", |c, _| {
+        tools::decompress(c, Codec::Zstd)
     }),
     Job {
         end: End::Time,

@@ -65,9 +65,69 @@ fn keys(shared: &Shared) -> Vec<Vec<u8>> {
     shared.tree.lock().unwrap().keys().cloned().collect()
 }
 
+/// Jobs that read and write no rows.
+const TOOLS: [&str; 8] = [
+    "db/compact",
+    "db/stats",
+    "db/sstables",
+    "db/crc32c",
+    "db/snappycomp",
+    "db/snappyuncomp",
+    "db/zstdcomp",
+    "db/zstduncomp",
+];
+
+/// Jobs with a count of their own that read or write rows.
+fn row_jobs() -> impl Iterator<Item = &'static Job> {
+    jobs().iter().filter(|job| job.end == End::CountOrTime && !TOOLS.contains(&job.name))
+}
+
+#[test]
+fn tools_touch_no_rows_and_say_what_they_did() {
+    for name in TOOLS {
+        let shared = Shared::new();
+        let mut client = fake(&shared, (0, 1), SMALL);
+        client.limit = 300;
+        run(&mut client, name).unwrap();
+        let is_codec = job(name).unwrap().load.is_none();
+        let expected = if is_codec { 300 } else { 1 };
+        assert_eq!((count(row(&client), "ops"), client.ops), (expected, expected), "{name}");
+        assert!(shared.tree.lock().unwrap().is_empty(), "{name}");
+        let bytes = is_codec.then_some(&Value::Count(300 * 4096));
+        assert_eq!(row(&client).get("bytes"), bytes, "{name}");
+        client.shared_stop();
+        let stopped = run(&mut client, name);
+        assert_eq!(stopped, Err(Halt::Stopped), "{name}");
+    }
+    let lines = Value::List(vec!["sstables:".to_owned(), "1 row".to_owned()]);
+    assert_eq!(row(&ran("db/sstables", SMALL)).get("text"), Some(&lines));
+    let ratio = |params: &str| {
+        let shared = Shared::new();
+        let mut client = fake(&shared, (0, 1), params);
+        client.limit = 9;
+        run(&mut client, "db/snappycomp").unwrap();
+        let Some(Value::Text(note)) = row(&client).get("note") else { panic!("no note") };
+        let percent = note.strip_prefix("(output: ").unwrap().strip_suffix("%)").unwrap();
+        percent.parse::<f64>().unwrap()
+    };
+    let (half, tenth) = (ratio(SMALL), ratio("num=200 compression_ratio=0.1"));
+    assert!((40.0..70.0).contains(&half) && tenth < 30.0, "{half} {tenth}");
+}
+
+/// A store of threads has one text.
+#[test]
+fn one_thread_asks_for_a_property() {
+    let shared = Shared::new();
+    let mut client = fake(&shared, (1, 2), SMALL);
+    run(&mut client, "db/stats").unwrap();
+    assert!(client.row.is_none());
+    let refused = super::tools::property(&mut fake(&shared, (0, 1), SMALL), "unknown");
+    assert_eq!(refused, Err(Halt::failed("this engine has no property 'unknown'")));
+}
+
 #[test]
 fn every_job_does_its_count_and_says_so() {
-    for job in jobs().iter().filter(|job| job.end == End::CountOrTime) {
+    for job in row_jobs() {
         let client = ran(job.name, &format!("{SMALL} reads=150"));
         let row = row(&client);
         let expected = match job.name {
@@ -112,7 +172,7 @@ fn batches_are_of_a_thousand_and_ordered_seeks_ascend() {
 #[test]
 fn a_limit_and_the_end_of_the_time_leave_less() {
     let of_few = |job: &Job| job.syncs || job.name == "db/fill100K";
-    for job in jobs().iter().filter(|job| job.end == End::CountOrTime && !of_few(job)) {
+    for job in row_jobs().filter(|job| !of_few(job)) {
         let shared = Shared::new();
         load(&shared, job.name, 1, SMALL);
         let mut client = fake(&shared, (0, 1), SMALL);

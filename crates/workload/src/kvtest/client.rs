@@ -245,6 +245,30 @@ pub trait Client {
         Ok(())
     }
 
+    /// Compacts the whole store. Answers whether the store has compactions.
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn compact(&mut self) -> Result<bool, Halt> {
+        Ok(false)
+    }
+
+    /// What the store says about itself under `name`, as lines for people, where it says anything.
+    fn property(&mut self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+
+    /// Counts `ops` operations that the job made without the store. A client that reports what the
+    /// row of the job says has nothing to count.
+    ///
+    /// # Errors
+    /// [`Halt::Stopped`] once the run is to end.
+    fn count_ops(&mut self, ops: u64) -> Result<(), Halt> {
+        let _ = ops;
+        Ok(())
+    }
+
     /// Lets so many seconds pass.
     ///
     /// # Errors

@@ -460,6 +460,21 @@ impl Client for JobClient<'_, '_> {
         }
     }
 
+    fn compact(&mut self) -> Result<bool, Halt> {
+        self.begin()?;
+        let answer = self.verbs.compact();
+        self.end(answer, 1)
+    }
+
+    fn property(&mut self, name: &str) -> Option<String> {
+        self.verbs.property(name)
+    }
+
+    fn count_ops(&mut self, ops: u64) -> Result<(), Halt> {
+        self.begin()?;
+        self.end(Some(()), ops)
+    }
+
     fn pause(&mut self, seconds: f64) -> Result<(), Halt> {
         let end = self.clock.ticks().saturating_add(self.clock.ticks_of_ns((seconds * 1e9) as u64));
         loop {

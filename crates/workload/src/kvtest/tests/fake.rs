@@ -441,6 +441,18 @@ impl Client for Fake {
         Ok(value.is_some())
     }
 
+    fn compact(&mut self) -> Result<bool, Halt> {
+        self.op("compact", b"", b"").map(|()| true)
+    }
+
+    fn property(&mut self, name: &str) -> Option<String> {
+        (name != "unknown").then(|| format!("{name}:\n1 row"))
+    }
+
+    fn count_ops(&mut self, ops: u64) -> Result<(), Halt> {
+        (0..ops).try_for_each(|_| self.op("count", b"", b""))
+    }
+
     fn pause(&mut self, seconds: f64) -> Result<(), Halt> {
         self.paused_s += seconds;
         Ok(())
