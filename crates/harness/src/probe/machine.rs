@@ -141,6 +141,11 @@ pub(super) fn cpu_model(host: &dyn Host) -> Option<String> {
     Some(format!("implementer {maker} part {part}"))
 }
 
+/// The size of the processor's largest cache, as the kernel writes it: `4096 KB`.
+pub(super) fn cpu_cache(host: &dyn Host) -> Option<String> {
+    field(&host.read("/proc/cpuinfo")?, "cache size").map(str::to_owned)
+}
+
 /// `none`, or `virtual machine` with the maker's name where it is told; followed by
 /// `, in a container` where that can be seen. x86 says for certain; elsewhere silence is `None`.
 pub(super) fn virtualisation(host: &dyn Host) -> Option<String> {

@@ -14,6 +14,7 @@
 //! data_dev        /dev/sdb3 on /d (ext4)        numa           1 node (0: 0-15)
 //! data_disk       solid state                   isolated_cpus  none
 //! data_disk_model (drive's name)                cgroup         cpu 1.50, memory 4.0 GiB
+//!                                               cpu_cache      12288 KB
 //! ```
 //!
 //! Every row is always there; what cannot be read says `n/a`.
@@ -76,6 +77,7 @@ pub fn system_info(
         ("numa".into(), numa_text(host)),
         ("isolated_cpus".into(), isolated_text(host)),
         ("cgroup".into(), cgroup_text(host)),
+        ("cpu_cache".into(), machine::cpu_cache(host)),
     ];
     rows.into_iter()
         .map(|(key, value)| (key, value.unwrap_or_else(|| NOT_AVAILABLE.to_owned())))

@@ -38,7 +38,7 @@ fn expect_rows(rows: &[(String, String)], expected: &[(&str, &str)]) {
     }
 }
 
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "host",
     "os",
     "cpu",
@@ -61,6 +61,7 @@ const KEYS: [&str; 22] = [
     "numa",
     "isolated_cpus",
     "cgroup",
+    "cpu_cache",
 ];
 
 #[test]
@@ -89,6 +90,7 @@ fn laptop_with_nvme_and_ext4() {
         ("numa", "1 node (0: 0-7)"),
         ("isolated_cpus", "none"),
         ("cgroup", "none"),
+        ("cpu_cache", "12288 KB"),
     ];
     let shown: Vec<(&str, &str)> = rows.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(shown, expected);
