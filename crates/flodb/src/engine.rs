@@ -53,6 +53,16 @@ pub fn engine() -> Engine {
                 default: "16M",
                 about: "bytes of a piece of the log, a power of two; no batch is larger",
             },
+            EngineOption {
+                key: "block_bytes",
+                default: "4k",
+                about: "bytes of data in a block of a table",
+            },
+            EngineOption {
+                key: "table_bytes",
+                default: "32M",
+                about: "bytes of a table that a compaction writes",
+            },
             EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
             EngineOption {
                 key: "compression",
@@ -90,11 +100,7 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
     };
     let durability = durability_of(given)?;
     let memtable_bytes = size("memory_bytes", defaults.memtable_bytes)?;
-    if memtable_bytes < MEMTABLE_BYTES_MIN {
-        return Err(Error::usage(format!(
-            "memory_bytes must be at least {MEMTABLE_BYTES_MIN} (got {memtable_bytes})"
-        )));
-    }
+    let memtable_bytes = at_least("memory_bytes", memtable_bytes, MEMTABLE_BYTES_MIN)?;
     let options = Options {
         durability,
         memtable_bytes,
@@ -102,6 +108,16 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         unordered_max: size("unordered_max", defaults.unordered_max)?,
         hash_level: given.flag("hash_level", defaults.hash_level)?,
         segment_bytes: given.size("segment_bytes", defaults.segment_bytes)?,
+        block_bytes: at_least(
+            "block_bytes",
+            size("block_bytes", defaults.block_bytes)?,
+            BLOCK_BYTES_MIN,
+        )?,
+        table_bytes: at_least(
+            "table_bytes",
+            given.size("table_bytes", defaults.table_bytes)?,
+            TABLE_BYTES_MIN,
+        )?,
         compaction_threads: size("compaction_threads", defaults.compaction_threads)?,
         table_bytes_per_second: given
             .size("table_bytes_per_second", defaults.table_bytes_per_second)?,
@@ -115,6 +131,17 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
     let dir = given.required_data_dir()?;
     let db = Db::open_in(given.fs.clone(), dir, options).map_err(convert)?;
     Ok(Box::new(FloStore { db, durability }))
+}
+
+/// Smaller blocks and tables are mostly their own indexes.
+const BLOCK_BYTES_MIN: usize = 256;
+const TABLE_BYTES_MIN: u64 = 64 << 10;
+
+fn at_least<T: PartialOrd + std::fmt::Display>(key: &str, value: T, least: T) -> Result<T> {
+    if value < least {
+        return Err(Error::usage(format!("{key} must be at least {least} (got {value})")));
+    }
+    Ok(value)
 }
 
 /// More than this no filter gains from.
