@@ -11,7 +11,7 @@
 //! | `keyrack db` | looks into a store of the engine `flodb`, mends it, moves it, tortures it |
 //! | `keyrack fs` | name spaces of files: changes them, looks at them, publishes and measures them |
 //!
-//! Called by the name `keybench`, `mttest`, `mtd`, `mtclient`, `mutilate`, `db_test`,
+//! Called by the name `keybench`, `mttest`, `mtd`, `mtclient`, `mutilate`, `db_test`, `db_bench`,
 //! `deltafs_bm_svr`, `deltafs_bm_cli` or `parallel_compactor`, the binary takes that tool's command
 //! line and prints its shapes.
 //!

@@ -5,8 +5,10 @@
 //! what an old name shares with the program's own commands.
 #![forbid(unsafe_code)]
 
+mod dbbench;
 mod dbtest;
 mod deltafs;
+mod ended;
 mod keybench;
 mod line;
 mod mtclient;
@@ -31,6 +33,7 @@ pub fn main(argv: &[String], program: &dyn Program) -> Option<u8> {
         "mtd" => mtd::main(argv),
         "mutilate" => mutilate::main(argv, program),
         "db_test" => dbtest::main(argv, program),
+        "db_bench" => dbbench::main(argv, program),
         "deltafs_bm_svr" | "deltafs_bm_srv" => deltafs::server(argv),
         "deltafs_bm_cli" => deltafs::client(argv),
         "parallel_compactor" => deltafs::compactor(argv),

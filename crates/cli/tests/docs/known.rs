@@ -5,7 +5,8 @@ use crate::support::Lab;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that the binary is called by, whose options `--help` tells.
-const OLD_NAMES: [&str; 6] = ["keybench", "mttest", "mtd", "mtclient", "mutilate", "db_test"];
+const OLD_NAMES: [&str; 7] =
+    ["keybench", "mttest", "mtd", "mtclient", "mutilate", "db_test", "db_bench"];
 /// Those that have no `--help`, as the programs that they stand for had none: the tables of their
 /// options are read from the source.
 const TABLES: [(&str, &str); 3] = [

@@ -18,11 +18,10 @@ use pages::Page;
 use std::collections::BTreeSet;
 
 /// Programs whose options are not ours, where they begin a line.
-const OTHER_PROGRAMS: [&str; 19] = [
+const OTHER_PROGRAMS: [&str; 18] = [
     "apt-get",
     "argv",
     "cargo",
-    "db_bench",
     "docker",
     "git",
     "mcrouter",
@@ -41,7 +40,7 @@ const OTHER_PROGRAMS: [&str; 19] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 10] = [
+const OF_OTHERS: [(&str, &str); 9] = [
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),
@@ -51,7 +50,6 @@ const OF_OTHERS: [(&str, &str); 10] = [
     ("--pipe", "redis-cli"),
     ("--seconds", "cargo xtask"),
     ("--use_shm", "a fork of mutilate, which load.md says is not offered"),
-    ("--benchmarks", "db_bench"),
 ];
 
 /// Engines that a page makes up.

@@ -20,7 +20,7 @@ mod options;
 mod report;
 
 use super::line::Tool;
-use crate::Program;
+use crate::{Program, ended};
 use keyrack_harness::sink::Dialect;
 use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
 use keyrack_record::Run;
@@ -74,9 +74,7 @@ fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, 
 
 /// Prints what came of it. Returns the exit status.
 fn conclude(options: &Options, record: &Run, watch: &Watch, stop: &Stop) -> u8 {
-    for failure in &record.failures {
-        keyrack_console::refuse(PROGRAM, &failure.reason);
-    }
+    let status = ended::status(PROGRAM, record, stop);
     if let Some(point) = record.points.first()
         && let Some(repeat) = point.repeats.first()
         && !repeat.rows.is_empty()
@@ -89,18 +87,7 @@ fn conclude(options: &Options, record: &Run, watch: &Watch, stop: &Stop) -> u8 {
             return printed;
         }
     }
-    match (stop.is_set(), stop.reason()) {
-        (true, None) => {
-            keyrack_console::refuse(PROGRAM, "interrupted");
-            keyrack_console::INTERRUPTED
-        }
-        (true, Some(reason)) => {
-            keyrack_console::refuse(PROGRAM, &format!("stopped: {reason}"));
-            keyrack_console::NO
-        }
-        (false, _) if record.is_clean() => keyrack_console::DONE,
-        (false, _) => keyrack_console::NO,
-    }
+    status
 }
 
 /// The directory of a store that stays, where one was named.
