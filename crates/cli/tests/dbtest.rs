@@ -96,8 +96,11 @@ fn the_compile_flags_do_what_they_did() {
     let stats = out.says("Updates total: ").says("\nReads total: 0\n").says("\nmemory_bytes: ");
     let talk: Vec<&str> = stats.stderr.lines().collect();
     assert_eq!(talk.len(), 2, "{}", stats.told());
-    assert!(talk[0].starts_with("db_test: --drain-threads has no meaning here: "), "{talk:?}");
-    assert!(talk[1].starts_with("db_test: --clht-k has no meaning here: "), "{talk:?}");
+    assert!(
+        talk[0].starts_with("db_test: --drain-threads (N_DRAINING_THREADS) has no meaning here: "),
+        "{talk:?}"
+    );
+    assert!(talk[1].starts_with("db_test: --clht-k (CLHT_K) has no meaning here: "), "{talk:?}");
 }
 
 #[test]
@@ -125,7 +128,52 @@ fn mistakes_are_one_line_and_status_1() {
 fn a_signal_ends_the_test() {
     let lab = Lab::new();
     let mut child = lab.start_called("db_test", "-n1 -d600000 --power --engine masstree");
-    child.wait_for("--power has no meaning");
+    child.wait_for("--power (POWER) has no meaning");
     child.signal("INT");
     child.finish().exits(130).warns("interrupted");
+}
+
+#[test]
+fn the_memory_component_alone_writes_no_table_and_reads_are_told_by_level() {
+    let lab = Lab::new();
+    let line = "-n2 -i20000 -u50 -d400 --list-mb 1 --dummy-persist --collect-stats --db st";
+    let out = db_test(&lab, line).exits(0).says("Total files created: 0\n");
+    let told = |name: &str| -> f64 {
+        let line = out.stdout.lines().find_map(|line| line.strip_prefix(name));
+        number(line.unwrap_or_else(|| panic!("no {name} in {}", out.told())))
+    };
+    assert!(told("flushes: ") > 0.0 && told("flush_bytes: ") == 0.0, "{}", out.told());
+    assert!(told("Reads from membuffer: ") > 0.0, "{}", out.told());
+    assert_eq!((told("Reads from memtable: "), told("Reads from disk: ")), (0.0, 0.0));
+    let by_level = ["from membuffer", "from memtable", "from disk", "found nowhere"];
+    let sum: f64 = by_level.iter().map(|level| told(&format!("Reads {level}: "))).sum();
+    assert_eq!(sum, told("Reads total: "), "{}", out.told());
+    assert_eq!(told("Updates directly membuffer: "), told("Updates total: "));
+    let disk =
+        db_test(&lab, "-n1 -i2000 -u0 -d100 -w1 --list-mb 1 --collect-stats --db d").exits(0);
+    assert!(disk.stdout.contains("Reads from membuffer: "), "{}", disk.told());
+}
+
+#[test]
+fn times_are_printed_as_they_go_and_by_operation() {
+    let lab = Lab::new();
+    let out = db_test(&lab, "-n1 -i1000 -u50 -d800 --time-test --latency 1").exits(0);
+    let rates: Vec<f64> = out
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("Throughput: ")?.strip_suffix(" Mops"))
+        .map(number)
+        .collect();
+    assert!(rates.first().is_some_and(|rate| *rate > 0.0), "{}", out.told());
+    assert_eq!(number(cells(&out, "insr")[0]), 0.0, "updates come in the tenth second");
+    let mut lines = out.stdout.lines().skip_while(|line| !line.starts_with("#thread srch_suc"));
+    let means: Vec<f64> = lines.nth(1).unwrap().split_whitespace().map(number).collect();
+    assert_eq!((means.len(), means[0]), (7, 1.0), "{}", out.told());
+    assert!(means[1] > 0.0 && means[2] > 0.0 && means[3] == 0.0, "{}", out.told());
+    let updates = db_test(&lab, "-n1 -i1000 -u100 -d100 --latency 5").exits(0);
+    let mut lines = updates.stdout.lines().skip_while(|line| !line.starts_with("#thread srch"));
+    let means: Vec<f64> = lines.nth(1).unwrap().split_whitespace().map(number).collect();
+    assert!(means[1] == 0.0 && means[3] > 0.0 && means[5] > 0.0, "{}", updates.told());
+    let plain = db_test(&lab, "-n1 -i1000 -u50 -d100").exits(0);
+    assert!(!plain.stdout.contains("Throughput") && !plain.stdout.contains("#thread"));
 }

@@ -31,65 +31,73 @@ pub fn engine() -> Engine {
         about: "hash level, sorted runs, log and leveled tables on disk",
         persistent: true,
         stores: true,
-        options: &[
-            EngineOption { key: "memory_bytes", default: "64M", about: "bytes of a memtable" },
-            EngineOption {
-                key: "cache_bytes",
-                default: "64M",
-                about: "bytes of blocks kept in memory",
-            },
-            EngineOption {
-                key: "unordered_max",
-                default: "64k",
-                about: "entries of the hash level without order",
-            },
-            EngineOption {
-                key: "hash_level",
-                default: "yes",
-                about: "whether there is a hash level before the order",
-            },
-            EngineOption {
-                key: "segment_bytes",
-                default: "16M",
-                about: "bytes of a piece of the log, a power of two; no batch is larger",
-            },
-            EngineOption {
-                key: "block_bytes",
-                default: "4k",
-                about: "bytes of data in a block of a table",
-            },
-            EngineOption {
-                key: "table_bytes",
-                default: "32M",
-                about: "bytes of a table that a compaction writes",
-            },
-            EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
-            EngineOption {
-                key: "compression",
-                default: "none,none,lz4",
-                about: "of level 0, the level it goes into, ..., the last level: none, snappy, \
-                        lz4, zstd or zstd:LEVEL",
-            },
-            EngineOption {
-                key: "table_bytes_per_second",
-                default: "0",
-                about: "bytes that flushes and compactions write in a second, at most; 0 for no \
-                        limit",
-            },
-            EngineOption {
-                key: "filter_bits",
-                default: "10",
-                about: "bits of a table's filter for each key; 0 for no filter",
-            },
-            EngineOption {
-                key: "durability",
-                default: "os",
-                about: "what a write survives: none, os, interval:MS, sync; as --durability",
-            },
-        ],
+        options: OPTIONS,
         open,
     }
 }
+
+const OPTIONS: &[EngineOption] = &[
+    EngineOption { key: "memory_bytes", default: "64M", about: "bytes of a memtable" },
+    EngineOption { key: "cache_bytes", default: "64M", about: "bytes of blocks kept in memory" },
+    EngineOption {
+        key: "unordered_max",
+        default: "64k",
+        about: "entries of the hash level without order",
+    },
+    EngineOption {
+        key: "hash_level",
+        default: "yes",
+        about: "whether there is a hash level before the order",
+    },
+    EngineOption {
+        key: "segment_bytes",
+        default: "16M",
+        about: "bytes of a piece of the log, a power of two; no batch is larger",
+    },
+    EngineOption {
+        key: "block_bytes",
+        default: "4k",
+        about: "bytes of data in a block of a table",
+    },
+    EngineOption {
+        key: "table_bytes",
+        default: "32M",
+        about: "bytes of a table that a compaction writes",
+    },
+    EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
+    EngineOption {
+        key: "compression",
+        default: "none,none,lz4",
+        about: "of level 0, the level it goes into, ..., the last level: none, snappy, \
+                lz4, zstd or zstd:LEVEL",
+    },
+    EngineOption {
+        key: "table_bytes_per_second",
+        default: "0",
+        about: "bytes that flushes and compactions write in a second, at most; 0 for no \
+                limit",
+    },
+    EngineOption {
+        key: "filter_bits",
+        default: "10",
+        about: "bits of a table's filter for each key; 0 for no filter",
+    },
+    EngineOption {
+        key: "discard",
+        default: "no",
+        about: "yes drops full memtables: the memory component alone, with durability none",
+    },
+    EngineOption {
+        key: "count_reads",
+        default: "no",
+        about: "whether reads are counted by the level that answered",
+    },
+    EngineOption {
+        key: "durability",
+        default: "os",
+        about: "what a write survives: none, os, interval:MS, sync; as --durability",
+    },
+];
 
 fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
     let defaults = Options::default();
@@ -126,6 +134,8 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
             None => defaults.compression.clone(),
         },
         filter_bits_per_key: filter_bits(given, defaults.filter_bits_per_key)?,
+        discards_memtables: given.flag("discard", defaults.discards_memtables)?,
+        counts_reads: given.flag("count_reads", defaults.counts_reads)?,
         ..defaults
     };
     let dir = given.required_data_dir()?;

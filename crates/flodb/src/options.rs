@@ -65,6 +65,15 @@ pub struct Options {
     /// reads them, and after they were written: no. Blocks are checked whenever they are read in
     /// any case, so damage is an error and never a wrong answer; this finds it before it is needed.
     pub paranoid_checks: bool,
+    /// Whether a full memtable is dropped instead of being written: no. What it held is lost. For
+    /// measurements of the memory component alone, as FloDB's `DUMMY_PERSIST`; only with
+    /// [`Durability::None`].
+    pub discards_memtables: bool,
+    /// Whether point reads are counted by the level that answered them: no. [`Db::stats`] then has
+    /// `reads_hash`, `reads_ordered`, `reads_tables` and `reads_nowhere`.
+    ///
+    /// [`Db::stats`]: crate::Db::stats
+    pub counts_reads: bool,
 }
 
 impl Default for Options {
@@ -92,6 +101,8 @@ impl Default for Options {
             table_bytes_per_second: 0,
             compaction_threads: 1,
             paranoid_checks: false,
+            discards_memtables: false,
+            counts_reads: false,
         }
     }
 }

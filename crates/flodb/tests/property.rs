@@ -149,3 +149,52 @@ fn unknown_names_have_no_answer() {
         assert_eq!(db.property(name), None, "{name}");
     }
 }
+
+#[test]
+fn point_reads_are_counted_by_the_level_that_answered() {
+    let counted = |hash_level: bool| {
+        let options = Options { hash_level, counts_reads: true, ..idle() };
+        let db = crate::support::open(&MemFs::new(), options);
+        db.put(b"flushed", b"1").unwrap();
+        db.flush().unwrap();
+        db.put(b"kept", b"2").unwrap();
+        db.delete(b"gone").unwrap();
+        for key in ["kept", "kept", "kept", "flushed", "flushed", "gone", "never"] {
+            let _ = db.get(key.as_bytes()).unwrap();
+        }
+        db.multi_get(&[b"kept", b"never"], |_, _| {}).unwrap();
+        ["hash", "ordered", "tables", "nowhere"]
+            .map(|level| number_of(&db, &format!("reads_{level}")) as u64)
+    };
+    // A tombstone is an answer.
+    assert_eq!(counted(true), [5, 0, 2, 2]);
+    assert_eq!(counted(false), [0, 5, 2, 2]);
+    let db = open(&MemFs::new());
+    assert_eq!(db.property("keyrack.reads_hash"), None, "nobody has asked for it");
+}
+
+#[test]
+fn memtables_are_dropped_where_nothing_is_promised() {
+    let fs = MemFs::new();
+    let options = Options {
+        durability: keyrack_flodb::Durability::None,
+        discards_memtables: true,
+        memtable_bytes: 1 << 20,
+        ..Options::default()
+    };
+    let db = crate::support::open(&fs, options.clone());
+    for n in 0..40_u8 {
+        db.put(&[n], &[n; 100_000]).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(db.get(&[39]).unwrap(), None);
+    assert!(number_of(&db, "flushes") > 3.0 && number_of(&db, "flush_bytes") == 0.0);
+    assert_eq!(tables(&db), [0; 7]);
+    db.put(b"x", b"y").unwrap();
+    assert_eq!(db.get(b"x").unwrap().as_deref(), Some(&b"y"[..]));
+    db.close().unwrap();
+    let refused = Options { durability: keyrack_flodb::Durability::Os, ..options };
+    let refused = Db::open_in(Arc::new(fs), Path::new("/db"), refused);
+    let Err(Error::Usage(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("discards_memtables") && why.contains("durability none"), "{why}");
+}

@@ -21,7 +21,7 @@ mod report;
 
 use super::line::Tool;
 use crate::{Program, ended};
-use keyrack_harness::sink::Dialect;
+use keyrack_harness::sink::{Dialect, SinkKind, SinkSpec, Target};
 use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
 use keyrack_record::Run;
 use keyrack_store::Store;
@@ -30,20 +30,24 @@ use options::Options;
 use report::{Levels, Report};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const PROGRAM: &str = "db_test";
 const WORKLOAD: &str = "flodb/mixed";
 /// Where the original's directory is.
 const DIR_VARIABLE: &str = "TEST_TMPDIR";
 const DIR_NAME: &str = "db_test";
+/// Seconds from one line of `--time-test` to the next.
+const TIME_TEST_S: f64 = 0.25;
 
 const TOOL: Tool =
     Tool { name: PROGRAM, hint: "Use -h or --help for help", refused: keyrack_console::NO };
 
 /// `db_test [OPTIONS]`. Returns the exit status.
 pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
-    TOOL.main(Options::parse(argv), options::help, |options| run(options, argv, program))
+    TOOL.main(Options::parse(argv, |name| std::env::var(name).ok()), options::help, |options| {
+        run(options, argv, program)
+    })
 }
 
 /// Runs and prints. An error is a refusal: nothing has run.
@@ -67,9 +71,40 @@ fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, 
     }
     let mut watch = Watch::default();
     let nowhere = || -> Box<dyn Write> { Box::new(std::io::sink()) };
-    let mut outputs = Outputs::open(&[], &fs, &nowhere, Dialect::Keyrack, options.seed)?;
+    let timeline = Captured::default();
+    let captured = || -> Box<dyn Write> { Box::new(timeline.clone()) };
+    let timeline_sink = SinkSpec { kind: SinkKind::Timeline, target: Target::Stdout };
+    let (sinks, out): (&[SinkSpec], &dyn Fn() -> Box<dyn Write>) =
+        if options.shows_time { (&[timeline_sink], &captured) } else { (&[], &nowhere) };
+    let mut outputs = Outputs::open(sinks, &fs, out, Dialect::Keyrack, options.seed)?;
     let record = keyrack_harness::run(&plan, &mut outputs, &mut watch, &stop)?;
+    let printed = keyrack_console::print(&report::throughput(&timeline.text()));
+    if printed != keyrack_console::DONE {
+        return Ok(printed);
+    }
     Ok(conclude(options, &record, &watch, &stop))
+}
+
+/// What a sink writes, kept.
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Captured {
+    fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Prints what came of it. Returns the exit status.
@@ -103,6 +138,8 @@ fn settings(options: &Options, is_persistent: bool) -> Result<Settings, String> 
         ("updates", options.updates.to_string()),
         ("one_writer", if options.has_one_writer { "yes" } else { "no" }.to_owned()),
         ("scans", if options.scans { "yes" } else { "no" }.to_owned()),
+        ("bursts", if options.shows_time { "yes" } else { "no" }.to_owned()),
+        ("latency", if options.shows_latency { "yes" } else { "no" }.to_owned()),
         ("wait", options.wait_s.to_string()),
         ("fill", options.init.clone().unwrap_or_else(|| "auto".to_owned())),
     ];
@@ -118,6 +155,7 @@ fn settings(options: &Options, is_persistent: bool) -> Result<Settings, String> 
         bounded: true,
         // As the original, which looks at no clock within the test.
         timing: false,
+        timeline: if options.shows_time { TIME_TEST_S } else { 0.0 },
         seed: options.seed,
         data_dir: (is_persistent && store.is_none()).then(std::env::temp_dir),
         store,

@@ -1,6 +1,7 @@
 //! The command line of `db_test`, read into [`Options`].
 //!
-//! The first options are those of the original. Its compile flags are long options here; those
+//! The first options are those of the original. Its compile flags are long options here, and are
+//! taken from the environment under their own names, too; an option on the command line wins. Those
 //! that have no meaning are taken, and one line says why.
 
 use crate::line::{self, Exit, NONE, Opt, flag, value};
@@ -23,7 +24,11 @@ pub(super) struct Options {
     pub(super) skew: Option<f64>,
     pub(super) has_one_writer: bool,
     pub(super) scans: bool,
+    pub(super) has_hash_level: bool,
     pub(super) collects_stats: bool,
+    /// Whether the throughput is printed as it goes, with bursts of updates.
+    pub(super) shows_time: bool,
+    pub(super) shows_latency: bool,
     /// The directory of the store.
     pub(super) db: Option<PathBuf>,
     pub(super) engine: String,
@@ -78,19 +83,52 @@ const OPTIONS: &[Opt] = &[
     value("seed", NONE, "N", "Seed of everything random (1)"),
     flag("one-writer", NONE, "Thread 0 writes, the others read [ONEWRITER]"),
     flag("scans", NONE, "Reads are scans of 100 keys, each counted as 100 operations [SCANS]"),
-    flag("collect-stats", NONE, "Print what the engine counts [COLLECT_STATS]"),
+    flag("collect-stats", NONE, "Print what the engine counts, by level [COLLECT_STATS]"),
+    flag(
+        "dummy-persist",
+        NONE,
+        "Drop full memtables: the memory component alone, without a log [DUMMY_PERSIST]",
+    ),
+    flag(
+        "time-test",
+        NONE,
+        "Print the throughput four times a second; one second in ten has updates alone [TIME_TEST]",
+    ),
+    value("latency", NONE, "1..5", "Print the times of puts, removals and reads [LATENCY]"),
 ];
+
+/// The original's compile flags, and the options that they are here.
+const VARIABLES: &[(&str, &str)] = &[
+    ("MSL", "list-mb"),
+    ("MHT", "hash-mb"),
+    ("USE_HT", "use-ht"),
+    ("SET_CPU", "set-cpu"),
+    ("INIT", "init"),
+    ("SKEW", "skew"),
+    ("ONEWRITER", "one-writer"),
+    ("SCANS", "scans"),
+    ("COLLECT_STATS", "collect-stats"),
+    ("DUMMY_PERSIST", "dummy-persist"),
+    ("TIME_TEST", "time-test"),
+    ("LATENCY", "latency"),
+    ("N_DRAINING_THREADS", "drain-threads"),
+    ("ASCY_MEMTABLE", "memtable"),
+    ("CLHT_K", "clht-k"),
+    ("TIGHT_ALLOC", "tight-alloc"),
+    ("POWER", "power"),
+    ("STATS", "retry-stats"),
+];
+/// MiB of a mebi of entries, which is the unit of `MHT`.
+const HASH_MB: u64 = (ENTRY_BYTES << 20) >> 20;
 
 /// Options that are taken and mean nothing: name, whether they take a value, why.
 const WITHOUT_MEANING: &[(&str, bool, &str)] = &[
     ("drain-threads", true, "order is made when somebody needs it; no thread drains"),
     ("memtable", true, "there is one memory component; --use-ht 0 leaves the hash level out"),
     ("clht-k", true, "the hash level is not partitioned by the bits of keys"),
-    ("dummy-persist", false, "tables are always written; --list-mb above the data has none"),
     ("tight-alloc", true, "no node has a tower of pointers"),
-    ("time-test", false, "use keyrack bench --timeline 0.25 --report timeline flodb/mixed"),
-    ("latency", true, "use keyrack bench flodb/mixed, which times every operation"),
     ("power", false, "energy is not measured"),
+    ("retry-stats", false, "nothing retries"),
 ];
 
 /// Bytes of an entry of the original's hash table.
@@ -111,31 +149,27 @@ fn command() -> Command {
 }
 
 impl Options {
-    /// Reads a command line, program name first.
-    pub(super) fn parse(argv: &[String]) -> Result<Options, Exit> {
-        line::parse(argv, command, Options::of)
+    /// Reads a command line, program name first, behind what the environment says.
+    pub(super) fn parse(
+        argv: &[String],
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Options, Exit> {
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let mut words: Vec<String> = argv.iter().take(1).cloned().collect();
+        for (name, option) in VARIABLES {
+            if let Some(value) = given(name) {
+                words.extend(word_of(name, option, &value).map_err(Exit::Usage)?);
+            }
+        }
+        words.extend_from_slice(argv.get(1..).unwrap_or_default());
+        line::parse(&words, command, Options::of)
     }
 
     fn of(matches: &ArgMatches) -> Result<Options, String> {
         let text = |name: &str| matches.get_one::<String>(name).cloned();
         let number = |name: &str, least: u64, most: u64| whole(matches, name, least, most);
-        let either = |name: &str| match text(name).as_deref() {
-            None => Ok(None),
-            Some("0") => Ok(Some(false)),
-            Some("1") => Ok(Some(true)),
-            Some(other) => Err(format!("--{name} expects 0 or 1, not '{other}'")),
-        };
-        let mut engine_options = Vec::new();
-        let mut option = |key: &str, value: String| engine_options.push((key.to_owned(), value));
-        if let Some(mb) = number("list-mb", 1, 1 << 30)? {
-            option("memory_bytes", format!("{mb}M"));
-        }
-        if let Some(mb) = number("hash-mb", 1, 1 << 30)? {
-            option("unordered_max", ((mb << 20) / ENTRY_BYTES).to_string());
-        }
-        if let Some(uses) = either("use-ht")? {
-            option("hash_level", if uses { "yes" } else { "no" }.to_owned());
-        }
+        let engine = text("engine").unwrap_or_else(|| "flodb".to_owned());
+        let is_dummy = matches.get_flag("dummy-persist");
         let init = text("init");
         if let Some(other) = init.as_deref().filter(|how| !["seq", "random", "none"].contains(how))
         {
@@ -149,15 +183,6 @@ impl Options {
                 Some(skew.ok_or_else(|| format!("--skew expects 1 to 100, not '{text}'"))?)
             }
         };
-        let is_given = |(name, takes_value, _): &&(&str, bool, &str)| {
-            if *takes_value { matches.contains_id(name) } else { matches.get_flag(name) }
-        };
-        let explained = WITHOUT_MEANING.iter().filter(is_given);
-        let engine = text("engine").unwrap_or_else(|| "flodb".to_owned());
-        if engine != "flodb" && !engine_options.is_empty() {
-            let name = &engine_options[0].0;
-            return Err(format!("{name} is an option of flodb; engine '{engine}' has its own"));
-        }
         Ok(Options {
             threads: number("num-threads", 1, THREADS_MAX)?.unwrap_or(4) as u32,
             initial: number("initial-size", 1, 1 << 62)?.unwrap_or(1024),
@@ -169,20 +194,21 @@ impl Options {
             skew,
             has_one_writer: matches.get_flag("one-writer"),
             scans: matches.get_flag("scans"),
+            has_hash_level: either(matches, "use-ht")?.unwrap_or(true),
             collects_stats: matches.get_flag("collect-stats"),
+            shows_time: matches.get_flag("time-test"),
+            shows_latency: number("latency", 0, 5)?.is_some_and(|what| what > 0),
             db: match text("db") {
                 Some(dir) if dir.is_empty() => return Err("--db needs a directory".to_owned()),
                 dir => dir.map(PathBuf::from),
             },
+            engine_options: engine_options(matches, &engine)?,
             engine,
-            durability: text("durability"),
+            durability: text("durability").or_else(|| is_dummy.then(|| "none".to_owned())),
             value_size: number("value-size", 0, 64 << 20)?,
             seed: number("seed", 0, u64::MAX)?.unwrap_or(1),
-            is_pinned: either("set-cpu")?.unwrap_or(true),
-            engine_options,
-            explained: explained
-                .map(|(name, _, why)| format!("--{name} has no meaning here: {why}"))
-                .collect(),
+            is_pinned: either(matches, "set-cpu")?.unwrap_or(true),
+            explained: explained(matches),
         })
     }
 
@@ -199,6 +225,75 @@ impl Options {
 
     pub(super) fn rounded_range(&self) -> u64 {
         self.plain_range().next_power_of_two()
+    }
+}
+
+/// The options of the engine that the options of the tool stand for.
+fn engine_options(matches: &ArgMatches, engine: &str) -> Result<Vec<(String, String)>, String> {
+    let mut options = Vec::new();
+    let mut option = |key: &str, value: String| options.push((key.to_owned(), value));
+    if let Some(mb) = whole(matches, "list-mb", 1, 1 << 30)? {
+        option("memory_bytes", format!("{mb}M"));
+    }
+    if let Some(mb) = whole(matches, "hash-mb", 1, 1 << 30)? {
+        option("unordered_max", ((mb << 20) / ENTRY_BYTES).to_string());
+    }
+    if let Some(uses) = either(matches, "use-ht")? {
+        option("hash_level", if uses { "yes" } else { "no" }.to_owned());
+    }
+    if matches.get_flag("dummy-persist") {
+        option("discard", "yes".to_owned());
+    }
+    if engine != "flodb" {
+        return match options.first() {
+            Some((name, _)) => {
+                Err(format!("{name} is an option of flodb; engine '{engine}' has its own"))
+            }
+            None => Ok(options),
+        };
+    }
+    if matches.get_flag("collect-stats") {
+        options.push(("count_reads".to_owned(), "yes".to_owned()));
+    }
+    Ok(options)
+}
+
+/// A line for each option that was given and has no meaning.
+fn explained(matches: &ArgMatches) -> Vec<String> {
+    let is_given = |(name, takes_value, _): &&(&str, bool, &str)| {
+        if *takes_value { matches.contains_id(name) } else { matches.get_flag(name) }
+    };
+    let explain = |(name, _, why): &(&str, bool, &str)| {
+        let variable = VARIABLES.iter().find(|(_, option)| option == name);
+        let made = variable.map(|(made, _)| format!(" ({made})")).unwrap_or_default();
+        format!("--{name}{made} has no meaning here: {why}")
+    };
+    WITHOUT_MEANING.iter().filter(is_given).map(explain).collect()
+}
+
+fn either(matches: &ArgMatches, name: &str) -> Result<Option<bool>, String> {
+    match line::text(matches, name) {
+        None => Ok(None),
+        Some("0") => Ok(Some(false)),
+        Some("1") => Ok(Some(true)),
+        Some(other) => Err(format!("--{name} expects 0 or 1, not '{other}'")),
+    }
+}
+
+/// The word of the command line that a variable of the environment stands for.
+fn word_of(name: &str, option: &str, value: &str) -> Result<Option<String>, String> {
+    let takes_value = OPTIONS.iter().any(|known| known.name == option && !known.value.is_empty())
+        || WITHOUT_MEANING.iter().any(|(known, takes_value, _)| *known == option && *takes_value);
+    match (name, value) {
+        ("MHT", value) => {
+            let millions: u64 =
+                value.parse().map_err(|_| format!("MHT expects a whole number, not '{value}'"))?;
+            Ok(Some(format!("--{option}={}", millions.saturating_mul(HASH_MB))))
+        }
+        _ if takes_value => Ok(Some(format!("--{option}={value}"))),
+        (_, "0") => Ok(None),
+        (_, "1") => Ok(Some(format!("--{option}"))),
+        _ => Err(format!("{name} expects 0 or 1, not '{value}'")),
     }
 }
 
@@ -220,7 +315,10 @@ pub(super) fn help() -> String {
         let value = if value.is_empty() { String::new() } else { format!(" <{value}>") };
         text.push_str(&format!("  {short}--{name}{value}\n        {help}\n"));
     }
-    text.push_str("\nTaken, without a meaning here:\n");
+    text.push_str("\nTaken from the environment, too: ");
+    let names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
+    text.push_str(&names.join(", "));
+    text.push_str("\n\nTaken, without a meaning here:\n");
     for (name, takes_value, why) in WITHOUT_MEANING {
         let value = if *takes_value { " <X>" } else { "" };
         text.push_str(&format!("  --{name}{value}\n        {why}\n"));
@@ -234,7 +332,15 @@ mod tests {
 
     fn parse(line: &str) -> Result<Options, Exit> {
         let words = std::iter::once("db_test").chain(line.split_whitespace());
-        Options::parse(&words.map(str::to_owned).collect::<Vec<_>>())
+        Options::parse(&words.map(str::to_owned).collect::<Vec<_>>(), |_| None)
+    }
+
+    fn parse_with(line: &str, variables: &[(&str, &str)]) -> Result<Options, Exit> {
+        let words = std::iter::once("db_test").chain(line.split_whitespace());
+        Options::parse(&words.map(str::to_owned).collect::<Vec<_>>(), |name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[track_caller]
@@ -279,8 +385,12 @@ mod tests {
             "--list-mb 96 --hash-mb 32 --use-ht 0 --init random --skew 2 --one-writer --scans \
              --collect-stats --set-cpu 0",
         );
-        let expected =
-            [("memory_bytes", "96M"), ("unordered_max", "1048576"), ("hash_level", "no")];
+        let expected = [
+            ("memory_bytes", "96M"),
+            ("unordered_max", "1048576"),
+            ("hash_level", "no"),
+            ("count_reads", "yes"),
+        ];
         let given: Vec<(&str, &str)> =
             options.engine_options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(given, expected);
@@ -292,14 +402,65 @@ mod tests {
     #[test]
     fn what_has_no_meaning_is_explained_in_a_line_each() {
         let options = options(
-            "--drain-threads 1 --memtable 3 --clht-k 16 --dummy-persist --tight-alloc 0 \
-             --time-test --latency 1 --power",
+            "--drain-threads 1 --memtable 3 --clht-k 16 --tight-alloc 0 --power --retry-stats",
         );
         assert_eq!(options.explained.len(), WITHOUT_MEANING.len());
         for line in &options.explained {
             assert!(line.starts_with("--") && line.contains(" has no meaning here: "), "{line}");
             assert_eq!(line.lines().count(), 1);
         }
+    }
+
+    /// What the guide of FloDB gives to `make`.
+    #[test]
+    fn make_variables_are_taken_from_the_environment() {
+        let guide = [
+            ("MHT", "1"),
+            ("MSL", "96"),
+            ("ASCY_MEMTABLE", "3"),
+            ("N_DRAINING_THREADS", "1"),
+            ("COLLECT_STATS", "1"),
+            ("INIT", "random"),
+            ("SCANS", "0"),
+            ("ONEWRITER", ""),
+        ];
+        let options = parse_with("-n1", &guide).unwrap();
+        let line = "-n1 --hash-mb 32 --list-mb 96 --memtable 3 --drain-threads 1 --collect-stats \
+                    --init random";
+        assert_eq!(options, parse(line).unwrap());
+        assert!(options.explained[0].starts_with("--drain-threads (N_DRAINING_THREADS) has no"));
+        let options = parse_with("--list-mb 7 --set-cpu 1", &[("MSL", "96"), ("SET_CPU", "0")]);
+        let options = options.unwrap();
+        assert_eq!(options.engine_options, [("memory_bytes".to_owned(), "7M".to_owned())]);
+        assert!(options.is_pinned);
+        for (name, option) in VARIABLES {
+            let known = OPTIONS.iter().any(|known| known.name == *option);
+            assert!(known || WITHOUT_MEANING.iter().any(|it| it.0 == *option), "{name}");
+        }
+        for (name, value, words) in [
+            ("SCANS", "yes", "SCANS expects 0 or 1, not 'yes'"),
+            ("MHT", "x", "MHT expects a whole number, not 'x'"),
+            ("MSL", "x", "--list-mb expects"),
+            ("INIT", "all", "--init expects seq, random or none, not 'all'"),
+        ] {
+            let Err(Exit::Usage(why)) = parse_with("", &[(name, value)]) else { panic!("{name}") };
+            assert!(why.contains(words), "{why}");
+        }
+    }
+
+    #[test]
+    fn the_memory_component_alone_has_no_log() {
+        let options = parse("--dummy-persist --collect-stats").unwrap();
+        let expected = [("discard", "yes"), ("count_reads", "yes")];
+        let given: Vec<(&str, &str)> =
+            options.engine_options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(
+            (given.as_slice(), options.durability.as_deref()),
+            (&expected[..], Some("none"))
+        );
+        assert!(parse("--latency 0").unwrap() == parse("").unwrap());
+        let both = parse("--latency 3 --time-test").unwrap();
+        assert!(both.shows_latency && both.shows_time);
     }
 
     #[test]

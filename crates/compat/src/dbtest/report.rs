@@ -54,6 +54,22 @@ pub(super) fn head(options: &Options) -> String {
     text
 }
 
+/// A line for each sample of the timeline.
+pub(super) fn throughput(timeline: &str) -> String {
+    let mut lines = timeline.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let columns = lines.next().unwrap_or_default();
+    let column = |name: &str| columns.iter().position(|column| *column == name);
+    let (Some(phase), Some(metric), Some(value)) =
+        (column("phase"), column("metric"), column("value"))
+    else {
+        // Nobody has asked for a timeline.
+        return String::new();
+    };
+    let samples = lines.filter(|row| row[phase] == "run" && row[metric] == "wu_per_s");
+    let mops = |row: &Vec<&str>| row[value].parse::<f64>().map_or(0.0, |ops| ops / 1e6);
+    samples.map(|row| format!("Throughput: {:.3} Mops\n", mops(&row))).collect()
+}
+
 /// What came of it.
 pub(super) struct Report<'a> {
     pub(super) options: &'a Options,
@@ -75,6 +91,63 @@ impl Report<'_> {
             _ => None,
         });
         counts.sum()
+    }
+
+    /// The mean times of operations, in the columns of the original.
+    fn latencies(&self) -> String {
+        let seconds = |name: &str| -> f64 {
+            self.repeat.rows.iter().filter_map(|row| row.get(name)?.as_f64()).sum()
+        };
+        let mean = |name: &str, count: u64| match count {
+            0 => 0.0,
+            count => seconds(name) * 1e9 / count as f64,
+        };
+        // A scan is one call, and counts as many reads.
+        let per_read = if self.options.scans { 100 } else { 1 };
+        let (found, reads) = (self.sum("found") / per_read, self.sum("reads") / per_read);
+        format!(
+            "#thread srch_suc srch_fal insr_suc insr_fal remv_suc remv_fal   ## latency (in ns) \n\
+             {:<7} {:<8.0} {:<8.0} {:<8.0} {:<8} {:<8.0} {:<8}\n",
+            self.options.threads,
+            mean("found_s", found),
+            mean("missed_s", reads - found),
+            mean("inserts_s", self.sum("inserts")),
+            0,
+            mean("removes_s", self.sum("removes")),
+            0
+        )
+    }
+
+    /// What FloDB counts, in its words: updates and reads by the level that took or answered them.
+    fn levels(&self, stats: &[(String, f64)]) -> String {
+        let (reads, updates) = (self.sum("reads"), self.sum("inserts") + self.sum("removes"));
+        let count = |name: &str| stats.iter().find(|(known, _)| known == name).map(|it| it.1);
+        let mut text = format!("Updates total: {updates}\n");
+        let sorts = count("writer_sorts");
+        if let Some(sorts) = sorts {
+            let in_hash = if self.options.has_hash_level { updates } else { 0 };
+            text.push_str(&format!("Updates directly membuffer: {in_hash}\n"));
+            text.push_str(&format!("Updates w/ helping: {sorts}\n"));
+        }
+        text.push_str(&format!("Reads total: {reads}\n"));
+        for (name, shown) in [
+            ("reads_hash", "from membuffer"),
+            ("reads_ordered", "from memtable"),
+            ("reads_tables", "from disk"),
+            ("reads_nowhere", "found nowhere"),
+        ] {
+            if let Some(reads) = count(name) {
+                text.push_str(&format!("Reads {shown}: {reads}\n"));
+            }
+        }
+        if let Some(sorts) = sorts {
+            // Entries stay where they were written, and a scan sees one moment.
+            text.push_str(&format!(
+                "Entries Moved: 0\nMulti-insert calls: {sorts}\nScan restarts: 0\n\
+                 Scan fallbacks: 0\n"
+            ));
+        }
+        text
     }
 
     /// Seconds from the first begin to the last end.
@@ -111,11 +184,11 @@ impl Report<'_> {
         let throughput = all as f64 / self.seconds();
         text.push_str(&format!("#txs {}\t({throughput:<10.0}\n", self.options.threads));
         text.push_str(&format!("#Mops {:.3}\n", throughput / 1e6));
+        if self.options.shows_latency {
+            text.push_str(&self.latencies());
+        }
         if let Some(stats) = self.stats {
-            text.push_str(&format!(
-                "Updates total: {}\nReads total: {searches}\n",
-                inserts + removes
-            ));
+            text.push_str(&self.levels(stats));
             for (name, value) in stats {
                 text.push_str(&format!("{name}: {value}\n"));
             }

@@ -33,6 +33,7 @@
 
 use super::Inner;
 use super::rotate::{may_rotate, new_memtable, replace_active, rotate};
+use super::stats::Counters;
 use crate::batch::Write;
 use crate::error::{Error, Result};
 use crate::key::Comparator;
@@ -103,6 +104,7 @@ impl Inner {
             rotate(self);
         } else if let Some(memtable) = inserted.unordered {
             memtable.sort_tail();
+            Counters::add(&self.counters.writer_sorts, 1);
         }
         Ok(end)
     }

@@ -79,6 +79,7 @@ impl LowerLevels for AnyLowerLevels {
 }
 
 /// Tables that are written, and in no version yet.
+#[derive(Default)]
 pub(crate) struct Built {
     pub(crate) tables: Vec<Arc<OpenTable>>,
     pub(crate) bytes: u64,

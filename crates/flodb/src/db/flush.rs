@@ -1,7 +1,7 @@
 //! An immutable memtable becomes a table of level 0.
 
 use super::background_error::Work;
-use super::build::{AnyLowerLevels, BuildOptions};
+use super::build::{AnyLowerLevels, BuildOptions, Built};
 use super::rotate::rotate_nonempty;
 use super::stats::Counters;
 use super::{Db, Inner};
@@ -72,8 +72,11 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         below: &AnyLowerLevels,
         dropped: None,
     };
-    let mut cursor = memtable.cursor(u64::MAX);
-    let built = inner.build(&mut cursor, options)?;
+    let built = if inner.options.discards_memtables {
+        Built::default()
+    } else {
+        inner.build(&mut memtable.cursor(u64::MAX), options)?
+    };
     inner.compaction.throughput.record_flush(
         begin_ns,
         end.saturating_sub(memtable.first_sequence()),

@@ -187,7 +187,7 @@ pub(crate) fn assemble(
         compaction: CompactionState::new(options.table_bytes_per_second),
         errors,
         signal: Signal::default(),
-        counters: Counters::default(),
+        counters: Counters::new(options.counts_reads),
         directory_lock,
         options,
     })
@@ -203,6 +203,10 @@ impl Options {
             (self.level0_tables == 0, "level0_tables is 0"),
             (self.level0_slow > self.level0_stop, "level0_slow is more than level0_stop"),
             (self.level0_tables > self.level0_slow, "level0_tables is more than level0_slow"),
+            (
+                self.discards_memtables && self.durability != Durability::None,
+                "discards_memtables loses what the durability promises; it needs durability none",
+            ),
         ];
         match checks.iter().find(|(wrong, _)| *wrong) {
             Some((_, what)) => Err(Error::Usage((*what).to_owned())),

@@ -27,6 +27,7 @@
 //! that came behind an ingestion that the read state does not have; a read state loaded after a
 //! number that nobody pins may lack what a compaction has dropped.
 
+use super::stats::ReadCounters;
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
 use crate::error::Result;
@@ -35,7 +36,7 @@ use crate::key::Kind;
 use crate::read_state::ReadState;
 use crate::table::ReadOptions;
 use crate::version::LEVELS;
-use keyrack_concurrent::{Guard, pin};
+use keyrack_concurrent::{Counter, Guard, pin};
 use std::sync::Arc;
 
 impl Db {
@@ -244,6 +245,9 @@ impl Inner {
             let found = memtable
                 .get(key, hash, sequence, |kind, written, value| show(floor, kind, written, value));
             if found.is_some() || floor > 0 {
+                self.count_read(|reads| {
+                    if memtable.has_hash_level() { &reads.hash } else { &reads.ordered }
+                });
                 return Ok(Search::Done(found.flatten()));
             }
         }
@@ -263,10 +267,20 @@ impl Inner {
                 show(floor, kind, written, value)
             })?;
             if found.is_some() || floor > 0 {
+                self.count_read(|reads| &reads.tables);
                 return Ok(Search::Done(found.flatten()));
             }
         }
+        self.count_read(|reads| &reads.nowhere);
         Ok(Search::Done(None))
+    }
+
+    /// Counts a point read for the level that answered it, if the options ask for that.
+    #[inline]
+    fn count_read(&self, level: impl FnOnce(&ReadCounters) -> &Counter) {
+        if let Some(reads) = &self.counters.reads {
+            level(reads).add(1);
+        }
     }
 
     pub(crate) fn iter(&self, snapshot: Option<&Snapshot>) -> Result<Iter> {

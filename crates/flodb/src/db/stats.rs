@@ -3,6 +3,7 @@
 use super::{Db, NS_PER_SECOND};
 use crate::compaction::debt;
 use crate::version::LEVELS;
+use keyrack_concurrent::Counter;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What has been done, in bytes and times.
@@ -16,7 +17,19 @@ pub(crate) struct Counters {
     pub(crate) trivial_moves: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) filtered: AtomicU64,
+    pub(crate) writer_sorts: AtomicU64,
     pub(crate) levels: [LevelCounters; LEVELS],
+    /// Where point reads are counted.
+    pub(crate) reads: Option<Box<ReadCounters>>,
+}
+
+/// Point reads by the level that answered them.
+#[derive(Default)]
+pub(crate) struct ReadCounters {
+    pub(crate) hash: Counter,
+    pub(crate) ordered: Counter,
+    pub(crate) tables: Counter,
+    pub(crate) nowhere: Counter,
 }
 
 /// What flushes and compactions into a level have moved, and how long they took.
@@ -28,6 +41,10 @@ pub(crate) struct LevelCounters {
 }
 
 impl Counters {
+    pub(crate) fn new(counts_reads: bool) -> Counters {
+        Counters { reads: counts_reads.then(Box::default), ..Counters::default() }
+    }
+
     pub(crate) fn add(counter: &AtomicU64, amount: u64) {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
@@ -80,9 +97,16 @@ impl Db {
             ("compaction_bytes_written", &counters.compaction_bytes_written),
             ("trivial_moves", &counters.trivial_moves),
             ("writer_waits", &counters.waits),
+            ("writer_sorts", &counters.writer_sorts),
             ("filtered_entries", &counters.filtered),
         ] {
             visit(name, counter.load(Ordering::Relaxed) as f64);
+        }
+        if let Some(reads) = &counters.reads {
+            visit("reads_hash", reads.hash.sum() as f64);
+            visit("reads_ordered", reads.ordered.sum() as f64);
+            visit("reads_tables", reads.tables.sum() as f64);
+            visit("reads_nowhere", reads.nowhere.sum() as f64);
         }
         visit("snapshots", inner.read_path.snapshots.len() as f64);
         visit("log_recovered_records", inner.write_path.recovered.records as f64);

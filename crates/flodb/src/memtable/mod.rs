@@ -199,6 +199,10 @@ impl Memtable {
         self.entries() == 0
     }
 
+    pub(crate) fn has_hash_level(&self) -> bool {
+        self.table.is_some()
+    }
+
     /// Sorts what was inserted since the last time into a run, unless there is nothing new. Stops
     /// no writer. O(n log n) of the new entries, and O(log n) for each over the life of the
     /// memtable.

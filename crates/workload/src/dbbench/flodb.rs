@@ -9,6 +9,8 @@
 //!             updates/2 of 100 a put, updates/2 a removal, else a get;
 //!             with scans, instead of the get a scan of 100 keys, which counts as 100 operations
 //!             with one_writer, thread 0 only puts and the others only read
+//!             with bursts, updates are 100 in the last of every ten seconds, and 0 in the others
+//!             with latency, reports the seconds of reads that found and missed, puts, removals
 //! ```
 //!
 //! Where it differs: keys are drawn from the whole range, where the original draws from 32 bits;
@@ -30,6 +32,8 @@ const INITIAL_MAX: u64 = 1 << 62;
 const WAIT_MAX_S: f64 = 1e6;
 /// Keys of a scan.
 const SCAN_KEYS: u64 = 100;
+/// Seconds from one burst of updates to the next. A burst takes one.
+const BURST_PERIOD_S: u64 = 10;
 
 struct Shape {
     range: u64,
@@ -39,6 +43,10 @@ struct Shape {
     skew: Option<f64>,
     has_one_writer: bool,
     scans: bool,
+    /// Whether the last of every ten seconds has updates alone, and the others none.
+    has_bursts: bool,
+    /// Whether the time of each operation is taken.
+    is_timed: bool,
     fill: Fill,
     wait_s: f64,
     values: ValueSpec,
@@ -65,10 +73,21 @@ impl Shape {
             skew,
             has_one_writer: flag(client, "one_writer")?,
             scans: flag(client, "scans")?,
+            has_bursts: flag(client, "bursts")?,
+            is_timed: flag(client, "latency")?,
             fill: Fill::of(client)?,
             wait_s: number("wait", WAIT_MAX_S, "a number of seconds up to 1000000")?.unwrap_or(0.0),
             values: values(client, VALUE_BYTES)?,
         })
+    }
+
+    /// Updates of a hundred operations that are made now.
+    fn updates_at(&self, client: &dyn Client) -> u64 {
+        if !self.has_bursts {
+            return self.updates;
+        }
+        let is_burst = client.seconds() as u64 % BURST_PERIOD_S == BURST_PERIOD_S - 1;
+        if is_burst { 100 } else { 0 }
     }
 
     /// A key to work on: 1 to the range.
@@ -124,7 +143,12 @@ struct Counts {
     found: u64,
     inserts: u64,
     removes: u64,
+    /// Seconds of reads that found something, of those that did not, of puts and of removals.
+    spent_s: [f64; 4],
 }
+
+/// What [`Counts::spent_s`] is reported as.
+const SPENT: [&str; 4] = ["found_s", "missed_s", "inserts_s", "removes_s"];
 
 pub(super) fn run(client: &mut dyn Client) -> Result<(), Halt> {
     let shape = Shape::of(client)?;
@@ -137,36 +161,46 @@ pub(super) fn run(client: &mut dyn Client) -> Result<(), Halt> {
         let number = shape.draw(&mut rng);
         let key = number.to_be_bytes();
         // Of 200: an odd percentage has halves too.
-        let dice = dice.below(200);
+        let (dice, updates) = (dice.below(200), shape.updates_at(client));
         let choice = if shape.has_one_writer && client.id() == 0 {
             Choice::Put
         } else if shape.has_one_writer {
             Choice::Read
-        } else if dice < shape.updates {
+        } else if dice < updates {
             Choice::Put
-        } else if dice < 2 * shape.updates {
+        } else if dice < 2 * updates {
             Choice::Remove
         } else {
             Choice::Read
         };
-        match choice {
+        let begun = shape.is_timed.then(|| client.seconds());
+        let spent = match choice {
             Choice::Put => {
                 client.put(&key, source.next_value())?;
                 counts.inserts += 1;
+                2
             }
             Choice::Remove => {
                 client.remove(&key)?;
                 counts.removes += 1;
+                3
             }
             Choice::Read if shape.scans => {
                 let end = number.saturating_add(SCAN_KEYS).to_be_bytes();
-                counts.found += client.range(&key, &end, &mut |_, _| {})?;
+                let found = client.range(&key, &end, &mut |_, _| {})?;
+                counts.found += found;
                 counts.searches += SCAN_KEYS;
+                usize::from(found == 0)
             }
             Choice::Read => {
-                counts.found += u64::from(client.get(&key, &mut |_| {})?);
+                let is_found = client.get(&key, &mut |_| {})?;
+                counts.found += u64::from(is_found);
                 counts.searches += 1;
+                usize::from(!is_found)
             }
+        };
+        if let Some(begun) = begun {
+            counts.spent_s[spent] += client.seconds() - begun;
         }
         calls += 1;
     }
@@ -176,6 +210,11 @@ pub(super) fn run(client: &mut dyn Client) -> Result<(), Halt> {
     let mut row = tally.row(client);
     row.set("inserts", Value::Count(counts.inserts));
     row.set("removes", Value::Count(counts.removes));
+    if shape.is_timed {
+        for (name, seconds) in SPENT.iter().zip(counts.spent_s) {
+            row.set(name, Value::Number(seconds));
+        }
+    }
     client.report(row);
     Ok(())
 }

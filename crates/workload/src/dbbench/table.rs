@@ -31,6 +31,8 @@ const FLODB: &[&str] = &[
     "skew",
     "one_writer",
     "scans",
+    "bursts",
+    "latency",
     "fill",
     "wait",
     "value_size",

@@ -506,6 +506,38 @@ fn scans_count_a_hundred_and_find_what_they_see() {
     }
 }
 
+/// The clock of the client shows a microsecond for each operation.
+#[test]
+fn the_last_of_ten_seconds_is_a_burst_of_updates() {
+    let shared = Shared::new();
+    let mut client = fake(&shared, (0, 1), "initial=100 value_size=20 bursts=yes");
+    (client.ops, client.expire_after) = (8_999_990, 9_000_010);
+    run(&mut client, "flodb/mixed").unwrap();
+    let verbs: Vec<&str> =
+        client.lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(verbs.len(), 20, "{verbs:?}");
+    assert!(verbs[..10].iter().all(|verb| *verb == "get"), "{verbs:?}");
+    assert!(verbs[10..].iter().all(|verb| *verb != "get"), "{verbs:?}");
+}
+
+#[test]
+fn the_time_of_every_operation_is_added_to_its_kind() {
+    let shared = Shared::new();
+    load(&shared, "flodb/mixed", 1, FLODB_SMALL);
+    let mut client = fake(&shared, (0, 1), "initial=100 value_size=20 updates=50 latency=yes");
+    run(&mut client, "flodb/mixed").unwrap();
+    let row = row(&client);
+    let micros = |name: &str| match row.get(name) {
+        Some(Value::Number(seconds)) => (seconds * 1e6).round() as u64,
+        other => panic!("{name} is {other:?}"),
+    };
+    // The clock of the client goes on by a microsecond with each operation.
+    let (found, reads) = (count(row, "found"), count(row, "reads"));
+    assert_eq!((micros("found_s"), micros("missed_s")), (found, reads - found));
+    assert_eq!(micros("inserts_s"), count(row, "inserts"));
+    assert_eq!(micros("removes_s"), count(row, "removes"));
+}
+
 #[test]
 fn one_writer_writes_and_the_others_read() {
     let writer = flodb("one_writer=yes updates=50", 300);
