@@ -38,6 +38,48 @@ pub enum Compression {
     Zstd(i32),
 }
 
+impl Compression {
+    /// The codecs of a list such as `none,snappy,lz4,zstd,zstd:7`, one for each level as in
+    /// [`Options::compression`]; `None` where a name is none of these.
+    ///
+    /// [`Options::compression`]: crate::Options::compression
+    #[must_use]
+    pub fn parse_list(list: &str) -> Option<Vec<Compression>> {
+        list.split(',').map(|name| Compression::parse(name.trim())).collect()
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Compression> {
+        match name {
+            "none" => Some(Compression::None),
+            "snappy" => Some(Compression::Snappy),
+            "lz4" => Some(Compression::Lz4),
+            "zstd" => Some(Compression::Zstd(0)),
+            other => {
+                let level = other.strip_prefix("zstd:")?.parse().ok()?;
+                Some(Compression::Zstd(level)).filter(|codec| codec.is_valid())
+            }
+        }
+    }
+
+    /// Whether the level is one that stores take.
+    pub(crate) fn is_valid(self) -> bool {
+        !matches!(self, Compression::Zstd(level) if !(-100..=22).contains(&level))
+    }
+
+    /// The list that [`Compression::parse_list`] reads.
+    pub(crate) fn show_list(list: &[Compression]) -> String {
+        // Without any codec no level is compressed.
+        let list = if list.is_empty() { &[Compression::None] } else { list };
+        let name = |codec: &Compression| match codec {
+            Compression::None => "none".to_owned(),
+            Compression::Snappy => "snappy".to_owned(),
+            Compression::Lz4 => "lz4".to_owned(),
+            Compression::Zstd(level) => format!("zstd:{level}"),
+        };
+        list.iter().map(name).collect::<Vec<_>>().join(",")
+    }
+}
+
 /// What made the bytes of a block. The numbers are in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

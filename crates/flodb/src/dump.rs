@@ -127,6 +127,7 @@ fn changes(edit: &VersionEdit) -> Vec<String> {
     let known = numbers.iter().filter_map(|(what, number)| Some((what, (*number)?)));
     changes.extend(known.map(|(what, number)| format!("{what} {number}")));
     changes.extend(log_id);
+    changes.extend(edit.options.as_ref().map(|options| format!("it is written with {options}")));
     changes.extend(
         edit.deleted.iter().map(|(level, number)| format!("level {level} loses table {number}")),
     );

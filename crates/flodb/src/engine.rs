@@ -179,18 +179,8 @@ fn filter_bits(given: &OpenOptions, default: u32) -> Result<u32> {
 
 /// Codecs by name, one for each level.
 fn compression_of(list: &str) -> Result<Vec<Compression>> {
-    let codec = |name: &str| match name {
-        "none" => Some(Compression::None),
-        "snappy" => Some(Compression::Snappy),
-        "lz4" => Some(Compression::Lz4),
-        "zstd" => Some(Compression::Zstd(0)),
-        other => {
-            let level = other.strip_prefix("zstd:")?.parse().ok()?;
-            (-100..=22).contains(&level).then_some(Compression::Zstd(level))
-        }
-    };
     let codec = |name: &str| {
-        codec(name.trim()).ok_or_else(|| {
+        Compression::parse(name.trim()).ok_or_else(|| {
             Error::usage(format!(
                 "compression: '{name}' is not one of none, snappy, lz4, zstd, zstd:LEVEL"
             ))

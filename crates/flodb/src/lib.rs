@@ -60,6 +60,7 @@ mod repair;
 mod snapshot;
 mod spaces;
 mod sst_writer;
+mod stored_options;
 mod stored_order;
 mod table;
 mod version;

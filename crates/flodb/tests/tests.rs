@@ -39,4 +39,5 @@ mod repair;
 mod semantics;
 mod space_tools;
 mod spaces;
+mod stored_options;
 mod support;

@@ -61,6 +61,33 @@ impl Db {
     }
 }
 
+impl Db {
+    /// Compacts everything as [`Db::compact_range`] does, and writes every table anew that was
+    /// there before. All tables then have the compression, blocks and filters of the options.
+    ///
+    /// # Errors
+    /// As for [`Db::compact_range`].
+    pub fn rewrite(&self) -> Result<()> {
+        let inner = self.inner();
+        self.flush()?;
+        let first_new = inner.tables.manifest.lock().numbers().next();
+        self.compact_range(None, None)?;
+        // A table may change its level between the look and the compaction: one is looked up at a
+        // time, until none is left.
+        let old_table = || {
+            let version = &inner.read_state().version;
+            let files = |level| version.files(level).iter().map(move |file| (level, file.number));
+            (1..LEVELS).flat_map(files).find(|(_, number)| *number < first_new)
+        };
+        while let Some((level, number)) = old_table() {
+            if let Some(job) = CompactionJob::of_table(inner, level, number)? {
+                run_manual(job)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Runs what somebody asked for. Nobody waits for it but the caller, so that a full disk is an
 /// error for the caller alone.
 fn run_manual(job: CompactionJob<'_>) -> Result<()> {

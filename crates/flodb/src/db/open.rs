@@ -128,7 +128,9 @@ impl Inner {
         let log_id =
             (self.options.durability != Durability::None).then(|| self.write_path.log.id());
         let mut manifest = self.tables.manifest.lock();
-        manifest.log(&VersionEdit { log_id, ..VersionEdit::default() })?;
+        // And what the store is written with from here on.
+        let options = Some(self.options.to_store());
+        manifest.log(&VersionEdit { log_id, options, ..VersionEdit::default() })?;
         let live: HashSet<u64> = manifest.state().version.numbers().collect();
         for path in manifest.obsolete(|| live)? {
             self.fs.remove_file(&path)?;
@@ -201,6 +203,10 @@ impl Options {
             (self.restart_interval == 0, "restart_interval is 0"),
             (self.table_bytes == 0, "table_bytes is 0"),
             (self.level0_tables == 0, "level0_tables is 0"),
+            (
+                self.compression.iter().any(|codec| !codec.is_valid()),
+                "compression: a level of zstd is not from -100 to 22",
+            ),
             (self.level0_slow > self.level0_stop, "level0_slow is more than level0_stop"),
             (self.level0_tables > self.level0_slow, "level0_tables is more than level0_slow"),
             (

@@ -22,6 +22,7 @@ impl Db {
     /// | `leveldb.sstables` | lines for people: every table of each level, with its size and its first and last key |
     /// | `leveldb.approximate-memory-usage` | bytes of memtables and of cached blocks |
     /// | `keyrack.comparator` | the name of the order of keys |
+    /// | `keyrack.options` | what the store keeps of the options that it was last opened for writing with, as `name=value`; empty if an earlier program wrote it |
     /// | `keyrack.read-only` | `1` if the store was opened for reading only, `0` otherwise |
     /// | `keyrack.background-error` | why the store takes no writes, for a while or for good; empty while it does |
     /// | `keyrack.last-sequence` | the sequence number up to which everything is visible; of a store that was opened for reading only, the last one that a write has |
@@ -41,6 +42,11 @@ impl Db {
         let name = name.strip_prefix("keyrack.")?;
         let text = match name {
             "comparator" => inner.options.comparator.name().to_owned(),
+            "options" => {
+                let manifest = inner.tables.manifest.lock();
+                let stored = manifest.state().options.as_ref();
+                stored.map_or_else(String::new, |options| options.to_string())
+            }
             "read-only" => u8::from(inner.is_read_only()).to_string(),
             "background-error" => match inner.errors.fatal.get() {
                 Some(error) if !inner.is_read_only() => error.to_string(),

@@ -15,8 +15,10 @@
 //!                                        18  sequence_max    varint
 //!                                        20  sequence        varint, may be absent
 //!    16   log_id: varint                 22  range_deletes   varint, if there are any
-//!                                        25  checksum        varint, may be absent
+//!    17   options: field* of options     25  checksum        varint, may be absent
 //! ```
+//!
+//! The fields of options have the tags of their constants below.
 //!
 //! An odd tag may be passed over by a program that does not know it; an even one may not, and such
 //! a program refuses the manifest. So a later version adds what it needs without a new format, as
@@ -27,8 +29,9 @@
 //! not fill its body. Every length is held against what is left.
 
 use crate::coding::{Reader, put_string, put_varint};
+use crate::compress::Compression;
 use crate::error::Error;
-use crate::version::{FileMeta, VersionEdit};
+use crate::version::{FileMeta, StoredOptions, VersionEdit};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,6 +43,7 @@ const ADDED: u64 = 10;
 const DELETED: u64 = 12;
 const POINTER: u64 = 15;
 const LOG_ID: u64 = 16;
+const OPTIONS: u64 = 17;
 
 const LEVEL: u64 = 2;
 const NUMBER: u64 = 4;
@@ -53,6 +57,14 @@ const SEQUENCE_MAX: u64 = 18;
 const SEQUENCE: u64 = 20;
 const RANGE_DELETES: u64 = 22;
 const CHECKSUM: u64 = 25;
+
+const BLOCK_BYTES: u64 = 2;
+const RESTART_INTERVAL: u64 = 4;
+const FILTER_BITS: u64 = 6;
+const TABLE_BYTES: u64 = 8;
+const LEVEL0_TABLES: u64 = 10;
+const LEVEL_BASE_BYTES: u64 = 12;
+const COMPRESSION: u64 = 14;
 
 /// Why bytes are no edit.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,6 +118,10 @@ impl VersionEdit {
             }
         }
         let mut body = Vec::new();
+        if let Some(options) = &self.options {
+            put_options(&mut body, options);
+            put_bytes(out, OPTIONS, &body);
+        }
         for (level, number) in &self.deleted {
             body.clear();
             put_number(&mut body, LEVEL, *level as u64);
@@ -143,6 +159,7 @@ impl VersionEdit {
                 NEXT_FILE => once(&mut edit.next_file, number(body)?)?,
                 LAST_SEQUENCE => once(&mut edit.last_sequence, number(body)?)?,
                 LOG_ID => once(&mut edit.log_id, number(body)?)?,
+                OPTIONS => once(&mut edit.options, read_options(body)?)?,
                 ADDED => {
                     let table = Described::read(body)?;
                     let level = table.level()?;
@@ -200,6 +217,45 @@ fn put_file(out: &mut Vec<u8>, level: usize, file: &FileMeta) {
     if file.checksum > 0 {
         put_number(out, CHECKSUM, file.checksum);
     }
+}
+
+fn put_options(out: &mut Vec<u8>, options: &StoredOptions) {
+    put_number(out, BLOCK_BYTES, options.block_bytes);
+    put_number(out, RESTART_INTERVAL, options.restart_interval);
+    put_number(out, FILTER_BITS, options.filter_bits_per_key);
+    put_number(out, TABLE_BYTES, options.table_bytes);
+    put_number(out, LEVEL0_TABLES, options.level0_tables);
+    put_number(out, LEVEL_BASE_BYTES, options.level_base_bytes);
+    put_bytes(out, COMPRESSION, Compression::show_list(&options.compression).as_bytes());
+}
+
+fn read_options(body: &[u8]) -> Decoded<StoredOptions> {
+    let mut numbers = [None; index(COMPRESSION)];
+    let (mut compression, mut fields) = (None, Reader::new(body));
+    while let Some((tag, body)) = field(&mut fields)? {
+        match tag {
+            BLOCK_BYTES | RESTART_INTERVAL | FILTER_BITS | TABLE_BYTES | LEVEL0_TABLES
+            | LEVEL_BASE_BYTES => once(&mut numbers[index(tag)], number(body)?)?,
+            COMPRESSION => {
+                let list = std::str::from_utf8(body).ok().and_then(Compression::parse_list);
+                once(
+                    &mut compression,
+                    list.ok_or(Damaged("a compression is none that is known"))?,
+                )?;
+            }
+            tag => pass_over(tag)?,
+        }
+    }
+    let of = |tag| numbers[index(tag)].ok_or(Damaged("an option is not there"));
+    Ok(StoredOptions {
+        block_bytes: of(BLOCK_BYTES)?,
+        restart_interval: of(RESTART_INTERVAL)?,
+        filter_bits_per_key: of(FILTER_BITS)?,
+        table_bytes: of(TABLE_BYTES)?,
+        level0_tables: of(LEVEL0_TABLES)?,
+        level_base_bytes: of(LEVEL_BASE_BYTES)?,
+        compression: compression.ok_or(Damaged("an option is not there"))?,
+    })
 }
 
 /// The next field, or nothing at the end.
@@ -288,6 +344,7 @@ impl Described {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
     use crate::version::tests::{file, plain};
 
     fn sample() -> VersionEdit {
@@ -297,6 +354,11 @@ mod tests {
             next_file: Some(0),
             last_sequence: Some(300),
             log_id: Some(1 << 63),
+            options: Some(StoredOptions {
+                restart_interval: u64::MAX,
+                compression: vec![Compression::Zstd(-7), Compression::Snappy],
+                ..Options::default().to_store()
+            }),
             added: vec![
                 (0, file(7, "a", "q")),
                 (6, file(1 << 40, "", "\u{ff}")),
@@ -353,7 +415,7 @@ mod tests {
                 Err(error) => assert!(matches!(error, Damaged(_)), "{len}: {error:?}"),
             }
         }
-        assert_eq!(whole, 12, "as many as there are fields, none of them included");
+        assert_eq!(whole, 13, "as many as there are fields, none of them included");
     }
 
     #[test]

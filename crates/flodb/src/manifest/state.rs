@@ -2,7 +2,7 @@
 
 use super::names::NUMBER_MAX;
 use crate::key::{Comparator, SEQUENCE_MAX};
-use crate::version::{Invalid, LEVELS, Version, VersionEdit};
+use crate::version::{Invalid, LEVELS, StoredOptions, Version, VersionEdit};
 use std::sync::Arc;
 
 /// The state of a store after an edit. Clones share the version.
@@ -18,13 +18,15 @@ pub(crate) struct State {
     pub(crate) last_sequence: u64,
     /// The identity of the log, which its segments carry; 0 until it was begun.
     pub(crate) log_id: u64,
+    /// What the store was last opened for writing with, if the program that did so kept it.
+    pub(crate) options: Option<StoredOptions>,
 }
 
 impl State {
     /// A store without anything.
     pub(crate) fn new(order: Comparator) -> Self {
         let version = Arc::new(Version::new(order));
-        State { version, log_from: 0, next_file: 1, last_sequence: 0, log_id: 0 }
+        State { version, log_from: 0, next_file: 1, last_sequence: 0, log_id: 0, options: None }
     }
 
     /// The state after an edit.
@@ -51,7 +53,8 @@ impl State {
         if self.log_id != 0 && log_id != self.log_id {
             return Err(Invalid("the log gets another identity".to_owned()));
         }
-        Ok(State { version, log_from, next_file, last_sequence, log_id })
+        let options = edit.options.as_ref().or(self.options.as_ref()).cloned();
+        Ok(State { version, log_from, next_file, last_sequence, log_id, options })
     }
 
     /// The edit that makes this state of an empty one.
@@ -64,6 +67,7 @@ impl State {
             next_file: Some(self.next_file),
             last_sequence: Some(self.last_sequence),
             log_id: (self.log_id != 0).then_some(self.log_id),
+            options: self.options.clone(),
             added: (0..LEVELS).flat_map(files).map(|(level, file)| (level, file.clone())).collect(),
             deleted: Vec::new(),
             pointers: (0..LEVELS).map(pointer).filter(|(_, key)| !key.is_empty()).collect(),

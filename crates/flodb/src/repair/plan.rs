@@ -148,7 +148,8 @@ impl Planner<'_, '_> {
         // The log that comes after a saved one is another.
         let log_id = if is_log_saved { 0 } else { base.log_id };
         let version = Arc::new(version);
-        let state = State { version, log_from, next_file, last_sequence, log_id };
+        let options = base.options;
+        let state = State { version, log_from, next_file, last_sequence, log_id, options };
         let (gone, renamed, losses) = (self.gone, self.renamed, self.losses);
         Ok(Plan { state, gone, renamed, losses, log_records, is_needed })
     }

@@ -329,6 +329,14 @@ impl Spaces {
         self.db.compact_range(None, None)
     }
 
+    /// Writes all tables anew, see [`Db::rewrite`].
+    ///
+    /// # Errors
+    /// As for [`Db::compact_range`].
+    pub fn rewrite(&self) -> Result<()> {
+        self.db.rewrite()
+    }
+
     /// A copy of the store with all its spaces, see [`Db::checkpoint`].
     ///
     /// # Errors

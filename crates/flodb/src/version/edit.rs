@@ -3,7 +3,7 @@
 //! [`Version::apply`](super::Version::apply) makes the next version of the tables; the manifest
 //! keeps the edits durable, and applies the counters.
 
-use super::FileMeta;
+use super::{FileMeta, StoredOptions};
 use std::sync::Arc;
 
 /// What changes. The default changes nothing.
@@ -19,6 +19,8 @@ pub(crate) struct VersionEdit {
     pub(crate) last_sequence: Option<u64>,
     /// The identity of the log, once it was begun.
     pub(crate) log_id: Option<u64>,
+    /// What the store is written with from now on.
+    pub(crate) options: Option<StoredOptions>,
     /// New tables and their levels. A table may be deleted from one level and added to another by
     /// one edit: it moves.
     pub(crate) added: Vec<(usize, Arc<FileMeta>)>,

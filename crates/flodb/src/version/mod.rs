@@ -25,11 +25,13 @@
 mod edit;
 mod fence;
 mod file;
+mod stored_options;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub(crate) use edit::VersionEdit;
 pub(crate) use file::FileMeta;
+pub(crate) use stored_options::StoredOptions;
 
 use crate::key::Comparator;
 use fence::Fences;

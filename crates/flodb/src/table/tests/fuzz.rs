@@ -10,6 +10,7 @@ use crate::block::Block;
 use crate::compress::{Codec, decompress};
 use crate::filter::Filter;
 use crate::manifest::fuzzed;
+use crate::options::Options;
 use crate::table::format::{BlockType, FOOTER_BYTES, read_block, read_footer};
 use crate::table::index::Index;
 use crate::table::properties::{Properties, decode_ranges, encode_ranges};
@@ -151,6 +152,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
     };
     let edit = VersionEdit {
         log_id: Some(9),
+        options: Some(Options::default().to_store()),
         comparator: Some("keyrack.bytewise".to_owned()),
         log_from: Some(80),
         next_file: Some(8),

@@ -1,0 +1,84 @@
+//! Options with those that a store keeps, which are in its manifest: [`StoredOptions`].
+
+use crate::error::{Error, Result};
+use crate::manifest::{CURRENT, edits, manifest_name, named};
+use crate::options::Options;
+use crate::version::StoredOptions;
+use keyrack_vfs::Fs;
+use std::path::Path;
+
+impl Options {
+    /// What a store keeps of these options.
+    pub(crate) fn to_store(&self) -> StoredOptions {
+        let options = self;
+        StoredOptions {
+            block_bytes: options.block_bytes as u64,
+            restart_interval: options.restart_interval as u64,
+            filter_bits_per_key: options.filter_bits_per_key.into(),
+            table_bytes: options.table_bytes,
+            level0_tables: options.level0_tables as u64,
+            level_base_bytes: options.level_base_bytes,
+            compression: options.compression.clone(),
+        }
+    }
+
+    /// These options, but for what is stored; `None` where that is beyond its range.
+    fn with(self, stored: StoredOptions) -> Option<Options> {
+        let level0_tables = usize::try_from(stored.level0_tables).ok()?;
+        let options = Options {
+            block_bytes: usize::try_from(stored.block_bytes).ok()?,
+            restart_interval: usize::try_from(stored.restart_interval).ok()?,
+            filter_bits_per_key: u32::try_from(stored.filter_bits_per_key).ok()?,
+            table_bytes: stored.table_bytes,
+            level0_tables,
+            level0_slow: self.level0_slow.max(level0_tables),
+            level0_stop: self.level0_stop.max(level0_tables),
+            level_base_bytes: stored.level_base_bytes,
+            compression: stored.compression,
+            ..self
+        };
+        options.check().is_ok().then_some(options)
+    }
+
+    /// These options, but for those that the store in `dir` keeps: block and table sizes, the
+    /// restart interval, the filter's bits, the levels, and the compression. A store that an
+    /// earlier program wrote, or that is not there, keeps none. Every store keeps what it was last
+    /// opened for writing with.
+    ///
+    /// ```
+    /// use keyrack_flodb::{Compression, Db, Options};
+    /// # let dir = std::env::temp_dir().join(format!("keyrack-stored-{}", std::process::id()));
+    /// let zstd = Options { compression: vec![Compression::Zstd(3)], ..Options::default() };
+    /// Db::open(&dir, zstd)?.close()?;
+    /// let fs = keyrack_vfs::RealFs;
+    /// let options = Options::default().with_stored(&fs, &dir)?;
+    /// assert_eq!(options.compression, [Compression::Zstd(3)]);
+    /// # Db::destroy(&fs, &dir)?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// O(edits of the manifest).
+    ///
+    /// # Errors
+    /// Corruption: the manifest is damaged, or keeps what cannot be. [`Error::Usage`] if a later
+    /// program wrote it. The machine's errors.
+    pub fn with_stored(self, fs: &dyn Fs, dir: &Path) -> Result<Options> {
+        if !fs.exists(&dir.join(CURRENT))? {
+            return Ok(self);
+        }
+        // The file is there, so it names a manifest or is damaged.
+        let Some(number) = named(fs, dir)? else { return Ok(self) };
+        let path = dir.join(manifest_name(number));
+        let mut stored = None;
+        edits(fs, &path, &mut |edit| {
+            stored = edit.options.clone().or(stored.take());
+            true
+        })?;
+        match stored {
+            None => Ok(self),
+            Some(stored) => self.with(stored).ok_or_else(|| {
+                Error::corruption(&path, 0, "it keeps options that no store can have")
+            }),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The options that a store keeps in its manifest: those that decide what is in its tables.
+
+use crate::compress::Compression;
+use std::fmt;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StoredOptions {
+    pub(crate) block_bytes: u64,
+    pub(crate) restart_interval: u64,
+    pub(crate) filter_bits_per_key: u64,
+    pub(crate) table_bytes: u64,
+    pub(crate) level0_tables: u64,
+    pub(crate) level_base_bytes: u64,
+    pub(crate) compression: Vec<Compression>,
+}
+
+impl fmt::Display for StoredOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "block_bytes={} restart_interval={} filter_bits={} table_bytes={} level0_tables={} \
+             level_base_bytes={} compression={}",
+            self.block_bytes,
+            self.restart_interval,
+            self.filter_bits_per_key,
+            self.table_bytes,
+            self.level0_tables,
+            self.level_base_bytes,
+            Compression::show_list(&self.compression)
+        )
+    }
+}
