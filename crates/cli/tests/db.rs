@@ -162,6 +162,43 @@ fn a_checkpoint_is_a_store() {
     assert_eq!(lab.run("db get s a").exits(0).stdout, "later\n");
 }
 
+/// `db compact` wrote tables with the compression of stores without options.
+#[test]
+fn a_compaction_forgot_the_compression_of_the_store() {
+    let lab = Lab::with_dir("data");
+    lab.write("none.cnf", "[bench]\n[flodb]\ncompression = none\nblock_bytes = 1k\n");
+    let bench = "bench --config none.cnf --backend flodb --store s --probe none -P num=20000 \
+                 -P compression_ratio=0.1 db/fillrandom";
+    lab.run(bench).exits(0);
+    let stat = || {
+        let out = lab.run("db stat --json s").exits(0);
+        let stat: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+        let levels = stat["levels"].as_array().unwrap();
+        let bytes: u64 = levels.iter().map(|level| level["bytes"].as_u64().unwrap()).sum();
+        (stat["options"].clone(), bytes)
+    };
+    let is_plain = |options: &serde_json::Value| {
+        options["compression"] == "none" && options["block_bytes"] == 1024
+    };
+    lab.run("db put s key value").exits(0);
+    lab.run("db compact s").exits(0);
+    let (options, plain) = stat();
+    assert!(is_plain(&options), "{options}");
+    assert!(plain > 12_000 * 100, "{plain}");
+    lab.run("db compact s").exits(0);
+    assert!(stat().1.abs_diff(plain) < 1000, "{plain} {}", stat().1);
+    lab.run("db compact s --compression snappy,zstd:1").exits(0);
+    let (options, small) = stat();
+    assert_eq!(options["compression"], "snappy,zstd:1");
+    assert_eq!(options["block_bytes"], 1024);
+    assert!(small < plain / 2, "{small} {plain}");
+    lab.run("db compact s").exits(0);
+    assert!(stat().1 < plain / 2);
+    lab.run("db stat s").exits(0).says("compression=snappy,zstd:1\n");
+    lab.run("db compact s --compression gzip").refuses(&["--compression: 'gzip'", "zstd:LEVEL"]);
+    lab.run("db compact s --compression lz4 --from a").refuses(&["--compression", "--from"]);
+}
+
 #[test]
 fn a_compaction_keeps_what_is_there() {
     let lab = store();

@@ -2,7 +2,7 @@
 
 use super::store::{open, space_arg};
 use crate::db::args::{Bounds, flag, hex_flag, on_store, range_args};
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use keyrack_console::Outcome;
 use keyrack_vfs::{Fs, RealFs};
 
@@ -11,6 +11,16 @@ pub(super) fn command() -> Command {
         .args(range_args())
         .arg(space_arg("Only this key space; a store has all of them compacted without it"))
         .arg(hex_flag())
+        .arg(
+            Arg::new("compression")
+                .long("compression")
+                .value_name("LIST")
+                .conflicts_with_all(["from", "to", "space"])
+                .help(
+                    "Write all tables anew with this: none, snappy, lz4, zstd or zstd:LEVEL, for \
+                     level 0, the next, .. (what the store keeps)",
+                ),
+        )
         .arg(flag("times", "Print what was read and written into each level, and the seconds"))
 }
 
@@ -24,6 +34,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let before = RealFs.size_recursive(&dir)?;
     match keys {
         Some(keys) => keys.compact(from, to)?,
+        None if matches.contains_id("compression") => store.rewrite()?,
         None => store.compact()?,
     }
     let times = store.property("leveldb.stats").filter(|_| matches.get_flag("times"));

@@ -57,6 +57,8 @@ impl Space {
 struct Stat {
     dir: String,
     comparator: String,
+    /// `name=value`, where the store keeps them.
+    options: String,
     last_sequence: u64,
     estimated_keys: u64,
     memory_bytes: u64,
@@ -104,6 +106,7 @@ impl Stat {
         Ok(Stat {
             dir: db.dir().display().to_string(),
             comparator: property("keyrack.comparator"),
+            options: property("keyrack.options"),
             last_sequence: whole("keyrack.last-sequence"),
             estimated_keys: whole("keyrack.estimate-num-keys"),
             memory_bytes: number("memory_bytes"),
@@ -116,10 +119,15 @@ impl Stat {
 
     fn json(&self) -> String {
         let levels: Value = self.levels.iter().map(Level::json).collect();
+        let pairs = self.options.split(' ').filter_map(|pair| pair.split_once('='));
+        let value = |text: &str| text.parse::<u64>().map_or_else(|_| json!(text), |it| json!(it));
+        let options: serde_json::Map<String, Value> =
+            pairs.map(|(name, text)| (name.to_owned(), value(text))).collect();
         let memory = json!({ "bytes": self.memory_bytes, "entries": self.memory_entries });
         let mut stat = json!({
             "dir": self.dir,
             "comparator": self.comparator,
+            "options": options,
             "last_sequence": self.last_sequence,
             "estimated_keys": self.estimated_keys,
             "memory": memory,
@@ -148,6 +156,10 @@ impl Stat {
             self.memory_entries,
             self.memory_bytes,
         );
+        if !self.options.is_empty() {
+            let lines = self.options.replace(' ', "\n                ");
+            text.push_str(&format!("written with    {lines}\n"));
+        }
         if !self.levels.is_empty() {
             text.push_str("level    tables         bytes       entries\n");
         }

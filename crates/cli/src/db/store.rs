@@ -8,7 +8,9 @@
 use crate::db::args::{check_store, explain, options, path};
 use clap::{Arg, ArgMatches};
 use keyrack_console::Failure;
-use keyrack_flodb::{Comparator, Db, Error, Iter, KeySpace, Options, SpaceIter, Spaces};
+use keyrack_flodb::{
+    Comparator, Compression, Db, Error, Iter, KeySpace, Options, SpaceIter, Spaces,
+};
 use keyrack_flodb::{Result as DbResult, WriteOptions};
 use keyrack_vfs::RealFs;
 use std::path::Path;
@@ -68,10 +70,19 @@ fn open_by(
     let dir = path(matches, "dir");
     check_store(&RealFs, &dir)?;
     let explained = |error: Error| explain(&dir, error);
-    if has_spaces(&dir)?.unwrap_or(false) {
-        return spaces(&dir, options()).map(Store::Spaces).map_err(explained);
+    let mut options = options().with_stored(&RealFs, &dir).map_err(explained)?;
+    // Of the command that changes it.
+    if let Ok(Some(list)) = matches.try_get_one::<String>("compression") {
+        options.compression = Compression::parse_list(list).ok_or_else(|| {
+            Failure::Usage(format!(
+                "--compression: '{list}' is no list of none, snappy, lz4, zstd, zstd:LEVEL"
+            ))
+        })?;
     }
-    plain(&dir, options()).map(Store::Plain).map_err(explained)
+    if has_spaces(&dir)?.unwrap_or(false) {
+        return spaces(&dir, options).map(Store::Spaces).map_err(explained);
+    }
+    plain(&dir, options).map(Store::Plain).map_err(explained)
 }
 
 /// Whether the store has key spaces; `None` if nothing that is left of it says so.
@@ -149,6 +160,15 @@ impl Store {
         match self {
             Store::Plain(db) => db.compact_range(None, None)?,
             Store::Spaces(spaces) => spaces.compact()?,
+        }
+        Ok(())
+    }
+
+    /// Compacts, and writes all tables anew.
+    pub(super) fn rewrite(&self) -> Result<(), Failure> {
+        match self {
+            Store::Plain(db) => db.rewrite()?,
+            Store::Spaces(spaces) => spaces.rewrite()?,
         }
         Ok(())
     }
