@@ -33,8 +33,12 @@ fn memcacheds_own_tests_pass_as_listed() {
     let expected = |file: &str| units.get(file).unwrap_or(&none);
     let files: Vec<&str> =
         files.into_iter().map(String::as_str).filter(|file| expected(file).is_run()).collect();
-    let all = run_all(&lab, &perl, &files);
-    for (file, seen) in files.iter().zip(&all) {
+    let mut all = run_all(&lab, &perl, &files);
+    for (file, seen) in files.iter().zip(&mut all) {
+        // Tests of times fail where the machine has much other work: a file is run again, alone.
+        if !expected(file).differences(file, seen).is_empty() {
+            *seen = run(&lab, &perl, file);
+        }
         differences.extend(expected(file).differences(file, seen));
     }
     agree("memcached", &all, &differences);
