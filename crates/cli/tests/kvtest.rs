@@ -66,6 +66,9 @@ fn jobs_with_needs_of_their_own_run_on_masstree() {
     assert!(rows(&repeat)[2]["fields"]["inserts"].as_u64().unwrap() > 0);
     let repeat =
         run("--secs 0.05 --threads 2 -P partsize=500 -P parts=2 ruscale_init,rscale,uscale");
+    let alone = run("--secs 0.05 --threads 2 -P partsize=500 rscale");
+    assert!(rows(&alone)[1]["fields"]["gets"].as_u64().unwrap() > 0);
+    assert_eq!(alone["load"]["keys"], 1000, "a part for each thread");
     let tests: Vec<&str> = rows(&repeat).iter().map(|row| row["test"].as_str().unwrap()).collect();
     assert_eq!(tests[0], "ruscale_init,rscale,uscale@0");
     assert_eq!(tests[5], "ruscale_init,rscale,uscale@2");

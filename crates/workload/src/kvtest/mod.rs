@@ -21,6 +21,9 @@
 //!   reads (name, number), and so never finds its keys.
 //! * `rcol1` and its like, as the first job on a store, put what they are about to read. The
 //!   original reads what nobody has put and aborts.
+//! * `rscale` gets from as many parts as there are threads, up to the original's 16, and where it
+//!   is the first job on a store, they are loaded before. The original gets keys that nobody has
+//!   put, and aborts.
 //! * `scan1` and `rscan1` check the values that they see too, and every scan has to be in order.
 //! * `conflictscan1` detects a conflict by content: a scan and its repetition differ. The original
 //!   compares the versions of the tree nodes that it touched, which changes more often: any write

@@ -3,7 +3,7 @@
 //! ```text
 //!   wscale        put D(x) -> D(x+1) for drawn x until the time is over
 //!   ruscale_init  thread t puts the keys of part t, [t, t+1) * 8.75 million, shuffled
-//!   rscale        get random keys of 16 parts, checked: needs ruscale_init on 16 threads before
+//!   rscale        get random keys of the parts that ruscale_init has put, checked
 //!   uscale        put random keys of 16 parts
 //!   bdb           put 500000 keys of 8 letters, each with 32 carets; then get 10 million
 //! ```
@@ -71,36 +71,50 @@ fn put_until_expired(client: &mut dyn Client, draw: &mut dyn FnMut() -> u64) -> 
 
 pub(crate) fn ruscale_init(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
     let part = count(client, "partsize", PART_KEYS)?;
+    let before = number(client, "part")?.unwrap_or(0);
     // The time of drawing the order is in the result, as it is in the original's.
     let begin = client.seconds();
+    let own = before.saturating_add(client.id().into());
+    put_part(client, random, own, part)?;
+    let seconds = client.seconds() - begin;
+    report(client, "puts", (part, seconds));
+    Ok(())
+}
+
+/// Puts the keys of part `number` in random order.
+fn put_part(client: &mut dyn Client, random: &mut Lcg, number: u64, part: u64) -> Result<(), Halt> {
     random.seed(client.random_seed());
-    let before = number(client, "part")?.unwrap_or(0);
-    let first = part.saturating_mul(before.saturating_add(client.id().into()));
+    let first = part.saturating_mul(number);
     if first > u64::from(u32::MAX) * part {
-        return Err(Halt::failed(format!("parameter part: there is no part {before}")));
+        return Err(Halt::failed(format!("parameter part: there is no part {number}")));
     }
     let mut keys: Vec<u64> = (first..first + part).collect();
     random.shuffle(&mut keys);
     for &x in &keys {
         client.put(&Decimal::new(x), &Decimal::new(x + 1))?;
     }
-    client.wait_all()?;
-    let seconds = client.seconds() - begin;
-    report(client, "puts", (part, seconds));
-    Ok(())
+    client.wait_all()
 }
 
 fn all_parts(client: &dyn Client) -> Result<u64, Halt> {
     Ok(count(client, "partsize", PART_KEYS)? * count(client, "parts", PARTS)?)
 }
 
-/// With the parameter `rscale_ncores` only so many threads take part.
+/// What `rscale` gets, where it is the first job on its store: a part for each thread.
+pub(crate) fn load_parts(client: &mut dyn Client) -> Result<(), Halt> {
+    let (own, part) = (client.id().into(), count(client, "partsize", PART_KEYS)?);
+    put_part(client, &mut Lcg::default(), own, part)
+}
+
+/// Gets keys of as many parts as threads have put. With the parameter `rscale_ncores` only so many
+/// threads take part.
 pub(crate) fn rscale(client: &mut dyn Client, random: &mut Lcg) -> Result<(), Halt> {
     let readers = number(client, "rscale_ncores")?;
     if readers.is_some_and(|readers| u64::from(client.id()) >= readers) {
         return Ok(());
     }
-    let keys = all_parts(client)?;
+    let parts = count(client, "parts", u64::from(client.threads()).min(PARTS))?;
+    let keys = count(client, "partsize", PART_KEYS)? * parts;
     random.seed(client.random_seed());
     let gets = up_to(client, u64::MAX, |client, _| {
         let x = random.below(keys);

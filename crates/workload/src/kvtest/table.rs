@@ -159,7 +159,10 @@ const JOBS: &[Job] = &[
     ),
     with(
         &["partsize", "parts", "rscale_ncores"],
-        timed("rscale", "get random keys of 16 parts that ruscale_init has put", scale::rscale),
+        Job {
+            load: Some(scale::load_parts),
+            ..timed("rscale", "get random keys of the parts of ruscale_init", scale::rscale)
+        },
     ),
     with(
         &["partsize", "parts"],
