@@ -83,6 +83,14 @@ impl Program for OldNames {
         load::run_as(matches, style)
     }
 
+    fn plot_command(&self, command: Command) -> Command {
+        report::with_plot(command)
+    }
+
+    fn plot(&self, matches: &ArgMatches) -> Result<u8, String> {
+        report::plot(matches)
+    }
+
     fn surroundings(&self, fs: &Arc<dyn Fs>, argv: &[String], name: &str) -> Surroundings {
         bench::surroundings(fs, argv, name)
     }

@@ -5,6 +5,7 @@ use crate::engines;
 use keyrack_harness::sink::SinkKind;
 use keyrack_harness::{Overhead, PROBES, Plan, Settings, Stop, Surroundings, measure_overhead};
 use keyrack_record::Run;
+use keyrack_report::Format;
 use keyrack_store::{Engine, OpenOptions, Store};
 use keyrack_vfs::Fs;
 use std::fmt::Write;
@@ -196,7 +197,9 @@ pub(crate) fn plot(plan: &Plan, record: &Run, fs: &Arc<dyn Fs>, dir: &Path, prog
     if !plan.settings.auto_plot {
         return;
     }
-    match crate::report::beside(record, fs, dir) {
+    // The old name's script writes PNG.
+    let format = if program == "keybench" { Format::Png } else { Format::Svg };
+    match crate::report::beside(record, fs, dir, format) {
         Ok(count) => keyrack_console::refuse(
             program,
             &format!("drew {}/report.html and {count} figures in {0}/figures/", dir.display()),

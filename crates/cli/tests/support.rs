@@ -180,6 +180,15 @@ impl Lab {
         self.run_words(&line.split_whitespace().collect::<Vec<_>>())
     }
 
+    /// `keyrack` with a variable of the environment.
+    #[track_caller]
+    pub(crate) fn run_with(&self, (name, value): (&str, &str), line: &str) -> Outcome {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut command = self.command(Path::new(BINARY), &words);
+        command.env(name, value);
+        finish(command)
+    }
+
     /// `keyrack` with arguments that may hold blanks.
     #[track_caller]
     pub(crate) fn run_words<S: AsRef<OsStr>>(&self, words: &[S]) -> Outcome {

@@ -56,3 +56,27 @@ pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
         keyrack_console::COULD_NOT
     })
 }
+
+/// `plot.py DIR... [--out figures] [--format png|pdf|svg]`: the figures of runs, as PNG.
+pub(super) fn plot(argv: &[String], program: &dyn Program) -> u8 {
+    let command = || {
+        program
+            .plot_command(Command::new("plot.py").disable_version_flag(true))
+            .mut_arg("format", |format| format.default_value("png"))
+    };
+    let matches = match command().try_get_matches_from(argv) {
+        Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            say!("{}", error.render().to_string().trim_end());
+            return keyrack_console::DONE;
+        }
+        Err(error) => {
+            keyrack_console::refuse("plot.py", &keyrack_console::usage_line(&error, &command()));
+            return keyrack_console::COULD_NOT;
+        }
+    };
+    program.plot(&matches).unwrap_or_else(|message| {
+        keyrack_console::refuse("plot.py", &message);
+        keyrack_console::NO
+    })
+}

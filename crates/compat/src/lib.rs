@@ -28,6 +28,7 @@ use std::path::Path;
 pub fn main(argv: &[String], program: &dyn Program) -> Option<u8> {
     Some(match Path::new(argv.first()?).file_name()?.to_str()? {
         "keybench" => keybench::main(argv, program),
+        "plot.py" => keybench::plot(argv, program),
         "mttest" => mttest::main(argv, program),
         "mtclient" => mtclient::main(argv),
         "mtd" => mtd::main(argv),

@@ -29,6 +29,15 @@ pub trait Program {
     /// Puts load on a server with parsed options and returns the exit status.
     fn load(&self, matches: &ArgMatches, style: &LoadStyle) -> u8;
 
+    /// Adds the options of `keyrack report plot` to a command.
+    fn plot_command(&self, command: Command) -> Command;
+
+    /// Draws the figures of recorded runs and returns the exit status.
+    ///
+    /// # Errors
+    /// One line if the options are refused, a run cannot be read, or a figure cannot be written.
+    fn plot(&self, matches: &ArgMatches) -> Result<u8, String>;
+
     /// The engines, the clock and the facts of a benchmark that `name` starts.
     fn surroundings(&self, fs: &Arc<dyn Fs>, argv: &[String], name: &str) -> Surroundings;
 }

@@ -23,61 +23,66 @@ use std::sync::Arc;
 
 const RUNS_MAX: usize = 64;
 
+fn runs() -> Arg {
+    Arg::new("run")
+        .value_name("DIR")
+        .required(true)
+        .num_args(1..)
+        .help("Reports of --report-dir, or JSON files of --report json:FILE")
+}
+
+fn palette_arg() -> Arg {
+    Arg::new("palette").long("palette").value_name("FILE").help(
+        "Looks of engines, a line each: NAME #LIGHT #DARK SHAPE, or NAME=#COLOR (the file that \
+         BACKENDPALETTE in the environment names)",
+    )
+}
+
+fn out(default: &'static str, help: &'static str) -> Arg {
+    Arg::new("out").long("out").value_name("PATH").default_value(default).help(help)
+}
+
+/// Adds the options of `keyrack report plot` to a command.
+pub(crate) fn with_plot(command: Command) -> Command {
+    command
+        .about("Draw every figure of the runs, one file each")
+        .long_about(
+            "Draw every figure of the runs, one file each. Of several runs the first is what the \
+             others are compared with. No other program and no font of the machine is needed.",
+        )
+        .arg(runs())
+        .arg(
+            Arg::new("format")
+                .long("format")
+                .value_name("LIST")
+                .default_value("svg")
+                .help("svg, png or pdf, or several with commas"),
+        )
+        .arg(
+            Arg::new("theme")
+                .long("theme")
+                .value_name("NAME")
+                .default_value("light")
+                .help("light: on white, as for print; dark: as for a dark screen"),
+        )
+        .arg(out("figures", "The directory of the figures"))
+        .arg(palette_arg())
+}
+
 /// The subcommand.
 pub(crate) fn command() -> Command {
-    let runs = || {
-        Arg::new("run")
-            .value_name("DIR")
-            .required(true)
-            .num_args(1..)
-            .help("Reports of --report-dir, or JSON files of --report json:FILE")
-    };
-    let palette = || {
-        Arg::new("palette")
-            .long("palette")
-            .value_name("FILE")
-            .help("Looks of engines: a line each, NAME #LIGHT #DARK SHAPE")
-    };
-    let out = |default: &'static str, help: &'static str| {
-        Arg::new("out").long("out").value_name("PATH").default_value(default).help(help)
-    };
     Command::new("report")
         .about("Draw recorded runs: pictures, a page for a browser, comparisons")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .subcommand(
-            Command::new("plot")
-                .about("Draw every figure of the runs, one file each")
-                .long_about(
-                    "Draw every figure of the runs, one file each. Of several runs the first is \
-                     what the others are compared with. No other program and no font of the \
-                     machine is needed.",
-                )
-                .arg(runs())
-                .arg(
-                    Arg::new("format")
-                        .long("format")
-                        .value_name("LIST")
-                        .default_value("svg")
-                        .help("svg, png or pdf, or several with commas"),
-                )
-                .arg(
-                    Arg::new("theme")
-                        .long("theme")
-                        .value_name("NAME")
-                        .default_value("light")
-                        .help("light: on white, as for print; dark: as for a dark screen"),
-                )
-                .arg(out("figures", "The directory of the figures"))
-                .arg(palette()),
-        )
+        .subcommand(with_plot(Command::new("plot")))
         .subcommand(
             Command::new("html")
                 .about("Write one page with all charts and tables, which needs no other file")
                 .arg(runs())
                 .arg(out("report.html", "The file of the page"))
-                .arg(palette()),
+                .arg(palette_arg()),
         )
         .subcommand(compare::command())
 }
@@ -114,10 +119,11 @@ fn theme(name: &str) -> Result<Theme, String> {
         .ok_or_else(|| format!("--theme: {}", keyrack_store::unknown("theme", name, &names)))
 }
 
-fn plot(matches: &ArgMatches) -> Result<u8, String> {
+/// Draws the figures that the options of [`with_plot`] ask for.
+pub(crate) fn plot(matches: &ArgMatches) -> Result<u8, String> {
     let formats = formats(word(matches, "format"))?;
     let theme = theme(word(matches, "theme"))?;
-    let palette = palette(matches)?;
+    let palette = palette(matches.get_one("palette"))?;
     let runs = recorded(matches)?;
     let out = PathBuf::from(word(matches, "out"));
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
@@ -132,7 +138,7 @@ fn plot(matches: &ArgMatches) -> Result<u8, String> {
 }
 
 fn html(matches: &ArgMatches) -> Result<u8, String> {
-    let palette = palette(matches)?;
+    let palette = palette(matches.get_one("palette"))?;
     let runs = recorded(matches)?;
     let out = PathBuf::from(word(matches, "out"));
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
@@ -146,13 +152,18 @@ fn html(matches: &ArgMatches) -> Result<u8, String> {
 
 /// Figures, page and gnuplot script in the directory of a report that was just written. Gives the
 /// number of figures.
-pub(crate) fn beside(record: &Run, fs: &Arc<dyn Fs>, dir: &Path) -> Result<usize, String> {
+pub(crate) fn beside(
+    record: &Run,
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    format: Format,
+) -> Result<usize, String> {
     if record.points.is_empty() {
         return Err("no cell was measured".to_owned());
     }
     let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let timeline = timeline(&**fs, dir)?;
-    let palette = Palette::default();
+    let palette = palette(None)?;
     let text = |error: keyrack_vfs::Error| error.to_string();
     // As whoever draws it later finds it: what is written down has fewer digits.
     let path = dir.join("run.json");
@@ -165,7 +176,7 @@ pub(crate) fn beside(record: &Run, fs: &Arc<dyn Fs>, dir: &Path) -> Result<usize
     let figures = dir.join("figures");
     fs.create_dir_all(&figures).map_err(text)?;
     let charts = Charts::of(&runs, &palette, &mut draws(record));
-    write(fs, &charts, Format::Svg, Theme::Light, &figures)
+    write(fs, &charts, format, Theme::Light, &figures)
 }
 
 /// Writes each figure; gives their number.
@@ -189,8 +200,13 @@ fn word<'a>(matches: &'a ArgMatches, name: &str) -> &'a str {
     matches.get_one::<String>(name).map_or("", String::as_str)
 }
 
-fn palette(matches: &ArgMatches) -> Result<Palette, String> {
-    let Some(path) = matches.get_one::<String>("palette") else { return Ok(Palette::default()) };
+/// The file of the palette, where no option names one: that of keybench.
+const PALETTE_VARIABLE: &str = "BACKENDPALETTE";
+
+/// The palette in the file that was given, or in the one that the environment names.
+fn palette(given: Option<&String>) -> Result<Palette, String> {
+    let variable = std::env::var(PALETTE_VARIABLE).ok().filter(|path| !path.is_empty());
+    let Some(path) = given.or(variable.as_ref()) else { return Ok(Palette::default()) };
     let text = RealFs.read_to_string(Path::new(path)).map_err(|error| error.to_string())?;
     Palette::parse(path, &text).map_err(|error| error.to_string())
 }

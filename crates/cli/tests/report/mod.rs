@@ -97,3 +97,40 @@ fn bad_input_is_one_line() {
         lab.run(line).refuses(&words);
     }
 }
+
+/// As keybench's script: PNG, colours from its palette, its names of figures.
+#[test]
+fn the_plot_script_of_keybench_is_a_name() {
+    let lab = Lab::with("work.lua", ROTATION);
+    let line = "work.lua --backend btree,skiplist --threads 1,2 --secs 0.2 --timeline 0.05 \
+                --report-dir out --auto-plot";
+    lab.called("keybench", line).exits(0);
+    let report = only_report(&lab, "out");
+    let drawn = lab.names(&format!("{report}/figures"));
+    assert!(!drawn.is_empty() && drawn.iter().all(|name| name.ends_with(".png")), "{drawn:?}");
+    lab.called("plot.py", &format!("{report} --out pictures")).exits(0);
+    let pictures = lab.names("pictures");
+    for name in [
+        "throughput_compare.png",
+        "scalability.png",
+        "latency_p50_threads_rotation.png",
+        "latency_p99_threads_rotation.png",
+        "timeline_throughput.png",
+        "timeline_system_rotation.png",
+    ] {
+        assert!(pictures.iter().any(|picture| picture == name), "no {name} in {pictures:?}");
+    }
+    lab.write("PALETTE", "BTREE=#0102fd\nSKIPLIST=#21825D\n");
+    let plot = |extra: &str| {
+        let line = format!("{report} --format svg --out colored {extra}");
+        lab.called("plot.py", &line).exits(0);
+        lab.read("colored/scalability.svg")
+    };
+    assert!(!plot("").contains("#0102fd"));
+    assert!(plot("--palette PALETTE").to_lowercase().contains("#0102fd"));
+    let found = lab.run_with(("BACKENDPALETTE", "PALETTE"), &format!("report plot {report}"));
+    found.exits(0);
+    assert!(lab.read("figures/scalability.svg").to_lowercase().contains("#0102fd"));
+    lab.called("plot.py", "nowhere").exits(1).warns("nowhere");
+    lab.called("plot.py", &format!("{report} --format gif")).exits(1).warns("unknown format 'gif'");
+}

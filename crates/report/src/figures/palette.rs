@@ -97,15 +97,25 @@ impl Default for Palette {
     }
 }
 
+/// A line of keybench's palette in the words of ours; `None` for any other.
+fn keybench_line(line: &str, number: usize) -> Option<String> {
+    let (name, color) = line.split_once('=').filter(|(name, _)| !name.trim().starts_with('#'))?;
+    let (shape, _) = Shape::ALL[number % Shape::ALL.len()];
+    Some(format!("{} {1} {1} {shape}", name.trim().to_lowercase(), color.trim()))
+}
+
 impl Palette {
     /// Reads a palette: a line an engine, `NAME LIGHT DARK SHAPE`, colours as `#rrggbb`; `#` before
-    /// anything else begins a comment. `name` is for messages.
+    /// anything else begins a comment. A line of keybench's file, `NAME=COLOR`, is a colour on both
+    /// grounds, and gets the next shape. `name` is for messages.
     ///
     /// # Errors
     /// [`Error::Palette`] for a line that is none of these.
     pub fn parse(name: &str, text: &str) -> Result<Palette, Error> {
         let mut rows: Vec<(String, Look)> = Vec::new();
         for (line, number) in text.lines().zip(1..) {
+            let own = keybench_line(line, rows.len());
+            let line = own.as_deref().unwrap_or(line);
             let words: Vec<&str> = line.split_whitespace().collect();
             if words.first().is_none_or(|word| word.starts_with('#')) {
                 continue;

@@ -440,3 +440,16 @@ fn a_page_has_rows_of_phases_roles_and_counters() {
         crate::render_engines_text(&crate::compare_engines(&with_roles().run, None).unwrap());
     assert_eq!(text.matches("mixed run writer").count(), 2, "{text}");
 }
+
+#[test]
+fn a_palette_of_keybench_is_read() {
+    let text = "ROCKSDB=#F7B800\n# a comment = none\nSKIPLIST = #21825D\nTIDESDB=#193EDB\n";
+    let palette = Palette::parse("BACKENDPALETTE", text).unwrap();
+    assert_eq!(palette.engines().collect::<Vec<_>>(), ["rocksdb", "skiplist", "tidesdb"]);
+    let looks = palette.looks(&["skiplist", "rocksdb"]);
+    assert_eq!((looks[0].light.as_str(), looks[0].dark.as_str()), ("#21825D", "#21825D"));
+    assert_eq!(looks[1].light, "#F7B800");
+    assert_ne!(looks[0].shape, looks[1].shape);
+    let refused = Palette::parse("P", "ROCKSDB=blue\n").unwrap_err().to_string();
+    assert!(refused.contains("'blue' is not a color"), "{refused}");
+}
