@@ -117,6 +117,7 @@ const BUILT_BY_NIGHT: &[(&str, &str)] = &[
     ("rocksdb", "20 minutes of CPU time, a C++20 compiler and libclang"),
     ("tidesdb", "cmake"),
     ("peers-all", "rocksdb and tidesdb among them"),
+    ("jemalloc", "a minute of make"),
 ];
 
 /// The engines that these features bring.
@@ -128,7 +129,9 @@ const ENGINES_BY_NIGHT: [&str; 2] = ["rocksdb-bundled", "tidesdb"];
 /// The first set that does not build, or the first engine that fails its self-test.
 pub(crate) fn features(workspace: &Workspace, options: &Options) -> Outcome {
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
-    stage("features lua54", || run(workspace.cargo(&["check"]).args(package).arg("lua54")))?;
+    stage("features lua54", || {
+        run(workspace.cargo(&["check"]).args(package).arg("lua54,system-malloc"))
+    })?;
     if find_program("make").is_none() {
         say("SKIPPED: features luajit (make is not installed)");
     } else {
@@ -149,7 +152,7 @@ pub(crate) fn features(workspace: &Workspace, options: &Options) -> Outcome {
         let engines = ["run", "-p", "keyrack-cli", "--features"];
         for engine in ENGINES_BY_NIGHT {
             let mut command = workspace.cargo(&engines);
-            command.args(["peers-all,parquet,object-store", "--", "bench", "--selftest"]);
+            command.args(["peers-all,parquet,object-store,jemalloc", "--", "bench", "--selftest"]);
             command.args(["--durability", "none", "--data-dir"]).arg(&data);
             run(command.args(["--backend", engine]))?;
         }
@@ -313,7 +316,7 @@ mod tests {
         let defaults = features.remove("default").expect("defaults").to_string();
         for feature in features.keys().map(String::as_str) {
             let is_built = defaults.contains(&format!("\"{feature}\""))
-                || ["luajit", "peers"].contains(&feature)
+                || ["luajit", "peers", "system-malloc"].contains(&feature)
                 || TEST_FEATURES.split(',').any(|of| of.ends_with(&format!("/{feature}")));
             let is_built_by_night = BUILT_BY_NIGHT.iter().any(|(name, _)| *name == feature);
             assert!(is_built != is_built_by_night, "{feature}");

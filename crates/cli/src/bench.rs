@@ -190,7 +190,7 @@ pub(crate) fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], program: &str) -> 
             revision: option_env!("KEYRACK_REVISION").map(str::to_owned),
             argv: argv.to_vec(),
             compiler: format!("rustc {}", env!("CARGO_PKG_RUST_VERSION")),
-            allocator: if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" }.to_owned(),
+            allocator: crate::allocator::name(),
         },
         clock: Clock::calibrated(),
         print: Some(Print(Arc::new(|line| say!("{line}")))),

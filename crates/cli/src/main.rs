@@ -20,6 +20,7 @@
 //! store is damaged (of `load --strict`: figures are not to be trusted), 130 interrupted.
 #![forbid(unsafe_code)]
 
+mod allocator;
 mod bench;
 mod bundled;
 mod compare;
@@ -46,10 +47,6 @@ use keyrack_harness::Surroundings;
 use keyrack_vfs::Fs;
 use std::process::ExitCode;
 use std::sync::Arc;
-
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let argv: Vec<String> =

@@ -40,7 +40,7 @@ const OTHER_PROGRAMS: [&str; 18] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 9] = [
+const OF_OTHERS: [(&str, &str); 10] = [
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),
@@ -49,6 +49,7 @@ const OF_OTHERS: [(&str, &str); 9] = [
     ("--memkeys", "redis-cli"),
     ("--pipe", "redis-cli"),
     ("--seconds", "cargo xtask"),
+    ("--with-malloc", "Masstree's configure"),
     ("--use_shm", "a fork of mutilate, which load.md says is not offered"),
 ];
 
