@@ -40,13 +40,14 @@ const OTHER_PROGRAMS: [&str; 18] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 10] = [
+const OF_OTHERS: [(&str, &str); 11] = [
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),
     ("--flag", "a placeholder for any option"),
     ("--help", "every program"),
     ("--memkeys", "redis-cli"),
+    ("--mpi", "srun"),
     ("--pipe", "redis-cli"),
     ("--seconds", "cargo xtask"),
     ("--with-malloc", "Masstree's configure"),

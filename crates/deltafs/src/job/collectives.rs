@@ -125,6 +125,18 @@ impl Collectives {
         }
     }
 
+    /// Waits until all ranks are in touch with this root, which is then known to be theirs.
+    pub(super) fn greet(&mut self, timeout: Duration) -> Result<()> {
+        let waits = |links: &Links, timeout| match links {
+            Links::Leaf(root) => root.set_read_timeout(timeout).map_err(|cause| lost(0, &cause)),
+            Links::Alone | Links::Root(_) => Ok(()),
+        };
+        waits(&self.links, Some(timeout))?;
+        self.gather(&[])?;
+        self.broadcast(&[])?;
+        waits(&self.links, None)
+    }
+
     /// What all have, at the root.
     pub(super) fn gather(&mut self, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
         self.step = self.step.wrapping_add(1);

@@ -12,6 +12,7 @@
 //! outcome names the first.
 
 use super::error::{Error, Result};
+use super::launcher::FOREIGN;
 use super::pmi::{LINE_BYTES_MAX, take_line};
 use super::pmi_server::{Action, Book};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -185,7 +186,11 @@ impl Launch {
                     Ok((ours, theirs))
                 })
                 .map_err(|error| Error::io("make a socket pair")(error.into()))?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        for name in FOREIGN {
+            command.env_remove(name);
+        }
+        let child = command
             .args(arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("PMI_FD", theirs.as_raw_fd().to_string())

@@ -1,17 +1,18 @@
 //! Several processes that work on one thing: who am I, how many are we, and sums over all.
 //!
 //! ```text
-//!   mpirun, srun --mpi=pmi1, keyrack fs launch        --rendezvous HOST:PORT        neither
-//!            | PMI_FD: lines of PMI-1                        |                         |
-//!            v                                               v                         v
-//!        rank, size, where rank 0 listens          rank and size by flags        rank 0 of 1
-//!            |                                               |
-//!            +------------ collectives -----------------------+
-//!                 rank 0 holds a connection to every other rank
+//!   flags: --rank, --size     launchers: variables with rank and size      neither
+//!            |                     |                                         |
+//!            v                     v                                         v
+//!      HOST:PORT, or a file      PMI_FD: lines of PMI-1, or the same    rank 0 of 1
+//!      in a shared directory     as with flags
+//!            |                     |
+//!            +---- collectives ----+
+//!         rank 0 holds a connection to every other rank
 //! ```
 //!
-//! No MPI library is linked: PMI-1 gives rank, size and the address of rank 0, and what is
-//! exchanged afterwards (addresses, sums, histograms: a few hundred bytes a rank) goes over the
+//! No MPI library is linked. `launcher` has the variables, and `pmi` and `meet` find rank 0. What
+//! is exchanged afterwards (addresses, sums, histograms: a few hundred bytes a rank) goes over the
 //! star. A collective costs two messages a rank.
 //!
 //! **Invariant:** a rank that is gone is an error of every other rank's present or next collective,
@@ -20,6 +21,8 @@
 mod collectives;
 mod error;
 mod launch;
+mod launcher;
+mod meet;
 mod pmi;
 mod pmi_server;
 
@@ -28,7 +31,8 @@ pub use launch::{Launch, Launched, Outcome, Signaller};
 
 use collectives::Collectives;
 use keyrack_measure::{Histogram, hdr};
-use keyrack_vfs::{Fs, OpenOptions, RealFs};
+use keyrack_vfs::{FileKind, Fs, OpenOptions, RealFs};
+use launcher::{Lookup, Place};
 use pmi::Pmi;
 use std::path::Path;
 use std::time::Duration;
@@ -39,14 +43,17 @@ pub const MEET_TIMEOUT: Duration = Duration::from_secs(60);
 /// The name under which rank 0 says where it is.
 const ADDRESS_KEY: &str = "keyrack-star";
 
+/// The variable with the meeting point of ranks whose command line has none.
+const MEETING: &str = "KEYRACK_FS_RENDEZVOUS";
+
 /// How ranks find each other.
 #[derive(Clone, Debug, Default)]
 pub struct Rendezvous {
-    /// Where rank 0 listens, when nobody else says: `HOST:PORT`.
+    /// Where rank 0 listens, `HOST:PORT`, or a directory that all ranks see.
     pub address: Option<String>,
-    /// This rank, with `address`.
+    /// This rank, if no launcher says it.
     pub rank: Option<u32>,
-    /// How many ranks, with `address`.
+    /// How many ranks, together with `rank`.
     pub size: Option<u32>,
 }
 
@@ -83,28 +90,48 @@ impl Job {
     /// [`Error::Usage`] for a description that makes no sense, [`Error::Missing`] for ranks that
     /// do not come, [`Error::Pmi`] if the launcher does not speak PMI-1.
     pub fn join(rendezvous: &Rendezvous) -> Result<Job> {
-        if let Some(address) = &rendezvous.address {
-            let (Some(rank), Some(size)) = (rendezvous.rank, rendezvous.size) else {
-                return Err(Error::Usage(
-                    "--rendezvous needs --rank and --size as well".to_owned(),
-                ));
+        Job::join_with(rendezvous, &|name| std::env::var(name).ok(), MEET_TIMEOUT)
+    }
+
+    fn join_with(rendezvous: &Rendezvous, get: Lookup<'_>, timeout: Duration) -> Result<Job> {
+        let place = match (rendezvous.rank, rendezvous.size) {
+            (Some(rank), Some(size)) => Some(Place::by_flags(rank, size, get)),
+            (None, None) => Place::from_environment(get)?,
+            _ => return Err(Error::Usage("--rank and --size go together; give both".to_owned())),
+        };
+        let Some(place) = place else {
+            return match &rendezvous.address {
+                None => Ok(Job::alone()),
+                Some(address) => Err(Error::Usage(format!(
+                    "--rendezvous {address} needs --rank and --size, or a launcher of ranks"
+                ))),
             };
-            check_rank(rank, size)?;
-            let collectives = match rank {
-                0 => Collectives::root(collectives::listen(address)?, size, [0; 16], MEET_TIMEOUT)?,
-                _ => Collectives::leaf(address, rank, size, [0; 16], MEET_TIMEOUT)?,
-            };
-            return Ok(Job { rank, size, collectives, pmi: None });
-        }
-        match Pmi::from_environment()? {
-            Some(pmi) => Job::by_pmi(pmi),
-            None => Ok(Job::alone()),
-        }
+        };
+        let (rank, size) = (place.rank, place.size);
+        check_rank(rank, size)?;
+        let meeting = rendezvous.address.clone().or_else(|| get(MEETING));
+        let collectives = match (&meeting, &place.pmi_fd) {
+            (Some(meeting), _) => by_meeting(meeting, &place, timeout)?,
+            (None, Some(fd)) => {
+                return Job::by_pmi(Pmi::open(fd, rank, size, place.is_one_machine)?);
+            }
+            (None, None) if size == 1 => Collectives::alone(),
+            (None, None) if place.is_one_machine => {
+                let dir = get("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
+                by_meeting(&dir, &place, timeout)?
+            }
+            (None, None) => {
+                return Err(Error::Usage(format!(
+                    "rank {rank} of {size} cannot find rank 0; give --rendezvous, or set \
+                     {MEETING}, to HOST:PORT or to a directory that all ranks see"
+                )));
+            }
+        };
+        Ok(Job { rank, size, collectives, pmi: None })
     }
 
     fn by_pmi(mut pmi: Pmi) -> Result<Job> {
         let (rank, size) = (pmi.rank(), pmi.size());
-        check_rank(rank, size)?;
         if size == 1 {
             return Ok(Job { rank, size, collectives: Collectives::alone(), pmi: Some(pmi) });
         }
@@ -291,6 +318,31 @@ fn folded(
         }
     }
     Ok(result.iter().flat_map(|number| number.to_le_bytes()).collect())
+}
+
+/// Connects the ranks at `HOST:PORT`, or by a file in a directory.
+fn by_meeting(meeting: &str, place: &Place, timeout: Duration) -> Result<Collectives> {
+    let (rank, size) = (place.rank, place.size);
+    let port = meeting.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    if !meeting.contains('/') && port.is_some() {
+        return match rank {
+            0 => Collectives::root(collectives::listen(meeting)?, size, [0; 16], timeout),
+            _ => Collectives::leaf(meeting, rank, size, [0; 16], timeout),
+        };
+    }
+    let dir = Path::new(meeting);
+    if !RealFs.metadata(dir).is_ok_and(|found| found.kind == FileKind::Dir) {
+        return Err(Error::Usage(format!(
+            "'{meeting}' is no place to meet; give HOST:PORT, or a directory that exists"
+        )));
+    }
+    let Some(job) = &place.job else {
+        return Err(Error::Usage(format!(
+            "the ranks cannot meet in {meeting} without a name of the job; set KEYRACK_JOB_ID to \
+             one that no other job has"
+        )));
+    };
+    meet::in_directory(dir, (place, job), timeout)
 }
 
 fn check_rank(rank: u32, size: u32) -> Result<()> {

@@ -36,19 +36,9 @@ pub(super) struct Pmi {
 }
 
 impl Pmi {
-    /// The launcher that the environment names; `None` if it names none.
-    pub(super) fn from_environment() -> Result<Option<Pmi>> {
-        let get = |name: &str| std::env::var(name).ok();
-        let Some(fd) = get("PMI_FD") else { return Ok(None) };
-        let number = |name: &str| -> Result<u32> {
-            // Without it: the empty text is no number either.
-            let text = get(name).unwrap_or_default();
-            text.parse().map_err(|_| Error::Pmi(format!("{name}='{text}' is no number")))
-        };
-        let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
-        let is_one_machine = get("MPI_LOCALNRANKS").is_none_or(|count| count == size.to_string());
-        let stream = adopt(&fd)?;
-        Pmi::over(stream, rank, size, is_one_machine).map(Some)
+    /// The launcher behind the descriptor with that number.
+    pub(super) fn open(fd: &str, rank: u32, size: u32, is_one_machine: bool) -> Result<Pmi> {
+        Pmi::over(adopt(fd)?, rank, size, is_one_machine)
     }
 
     /// Says hello.

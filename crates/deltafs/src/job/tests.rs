@@ -249,3 +249,106 @@ fn a_meeting_point_by_flags_makes_a_job() {
     });
     assert_eq!(sums, vec![vec![3]; 3]);
 }
+
+/// Ranks as threads that see variables and a directory, and not the environment of the test.
+fn join_in(dir: &Path, rank: u32, size: u32, timeout: Duration) -> Result<Job> {
+    let (rank, size) = (rank.to_string(), size.to_string());
+    let get = |name: &str| match name {
+        "SLURM_PROCID" => Some(rank.clone()),
+        "SLURM_NTASKS" => Some(size.clone()),
+        "KEYRACK_JOB_ID" => Some("seventeen".to_owned()),
+        "KEYRACK_FS_RENDEZVOUS" => Some(dir.display().to_string()),
+        _ => None,
+    };
+    Job::join_with(&Rendezvous::default(), &get, timeout)
+}
+
+fn sums_of_three(dir: &Path) -> Vec<Vec<u64>> {
+    thread::scope(|scope| {
+        let ranks: Vec<_> = (0..3_u32)
+            .map(|rank| {
+                scope.spawn(move || {
+                    let mut job = join_in(dir, rank, 3, SOON).unwrap();
+                    let sum = job.fold(&[u64::from(rank) + 1], Fold::Sum).unwrap();
+                    job.finish().unwrap();
+                    sum
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn ranks_meet_in_a_directory_and_leave_nothing_there() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(sums_of_three(dir.path()), vec![vec![6]; 3]);
+    assert!(RealFs.list(dir.path()).unwrap().is_empty());
+}
+
+/// A job crashed, and left its file. Its port belongs to somebody else by now, or to nobody.
+#[test]
+fn the_file_of_a_crashed_job_keeps_nobody() {
+    let other = collectives::listen("127.0.0.1:0").unwrap();
+    let port = collectives::port_of(&other).unwrap();
+    let free = collectives::listen("127.0.0.1:0").unwrap();
+    let nobody = collectives::port_of(&free).unwrap();
+    drop(free);
+    thread::spawn(move || {
+        for stream in other.incoming() {
+            drop(stream);
+        }
+    });
+    let token = collectives::hex(&[7; 16]);
+    for text in [
+        format!("127.0.0.1:{port}/{token}"),
+        format!("127.0.0.1:{nobody}/{token}"),
+        format!("127.0.0.1:{nobody}/"),
+        String::new(),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        RealFs.write_atomic(&dir.path().join("keyrack-job-seventeen"), text.as_bytes()).unwrap();
+        let sums = thread::scope(|scope| {
+            let leaf = scope.spawn(|| {
+                let mut job = join_in(dir.path(), 1, 2, SOON).unwrap();
+                job.fold(&[5], Fold::Sum).unwrap()
+            });
+            let mut root = join_in(dir.path(), 0, 2, SOON).unwrap();
+            (root.fold(&[2], Fold::Sum).unwrap(), leaf.join().unwrap())
+        });
+        assert_eq!(sums, (vec![7], vec![7]), "{text}");
+    }
+}
+
+#[test]
+fn ranks_that_do_not_come_to_the_directory_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let soon = Duration::from_millis(200);
+    let error = join_in(dir.path(), 0, 4, soon).unwrap_err().to_string();
+    assert!(error.starts_with("ranks 1, 2, 3 of the job did not come within"), "{error}");
+    assert!(RealFs.list(dir.path()).unwrap().is_empty(), "nothing is left for the next job");
+    let error = join_in(dir.path(), 2, 4, soon).unwrap_err().to_string();
+    assert!(error.starts_with("rank 0 of the job did not come within"), "{error}");
+}
+
+#[test]
+fn a_place_to_meet_that_cannot_be_used_is_an_error_with_its_remedy() {
+    let slurm = |name: &str| match name {
+        "SLURM_PROCID" => Some("1".to_owned()),
+        "SLURM_NTASKS" => Some("2".to_owned()),
+        _ => None,
+    };
+    let refused = |address: Option<&str>, get: Lookup<'_>| {
+        let rendezvous = Rendezvous { address: address.map(str::to_owned), rank: None, size: None };
+        Job::join_with(&rendezvous, get, SOON).unwrap_err().to_string()
+    };
+    let error = refused(None, &slurm);
+    assert!(error.contains("KEYRACK_FS_RENDEZVOUS"), "several machines: {error}");
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(dir.path().to_str(), &slurm);
+    assert!(error.contains("set KEYRACK_JOB_ID"), "{error}");
+    let error = refused(Some("nowhere/at-all"), &slurm);
+    assert!(error.starts_with("'nowhere/at-all' is no place to meet"), "{error}");
+    let error = refused(Some("127.0.0.1:1"), &|_| None);
+    assert!(error.contains("needs --rank and --size, or a launcher"), "{error}");
+}
