@@ -1,16 +1,20 @@
 //! Ranks as processes: this test program, started again by launchers.
 
 use keyrack_deltafs::job::{Fold, Job, Launch, Outcome, Rendezvous};
+use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::process::Command;
 use std::time::Duration;
 
 /// Says to the rank what it is for.
-const PART: &str = "KEYRACK_TEST_PART";
+pub(crate) const PART: &str = "KEYRACK_TEST_PART";
 
 /// Not a test of its own: what each rank runs. Without a part it has nothing to do.
 #[test]
 fn a_rank() {
     let Ok(part) = std::env::var(PART) else { return };
+    if part == "nested" {
+        return assert_eq!(launched(2, "sum"), Outcome::Done);
+    }
     let mut job = Job::join(&Rendezvous::default()).unwrap();
     let rank = u64::from(job.rank());
     match (part.as_str(), rank) {
@@ -89,19 +93,50 @@ fn a_program_that_is_not_there_is_an_error_with_its_name() {
     assert!(none.start().is_err());
 }
 
-#[test]
-fn processes_of_mpich_find_each_other() {
-    let mpirun = "mpirun.mpich";
-    if Command::new(mpirun).arg("--version").output().is_err() {
-        let what = "processes_of_mpich_find_each_other: there is no mpirun.mpich on this machine";
+/// Whether that program is here. One that is missing is said, and fails where `CI` is set.
+pub(crate) fn has_program(test: &str, program: &str) -> bool {
+    let is_here = Command::new(program).arg("--version").output().is_ok();
+    if !is_here {
+        let what = format!("{test}: there is no {program} on this machine");
         assert!(std::env::var_os("CI").is_none(), "{what}");
         println!("SKIPPED {what}");
+    }
+    is_here
+}
+
+/// Runs ranks under a launcher, with the variable that says to them what they are for.
+#[track_caller]
+pub(crate) fn runs(launcher: &mut Command) {
+    let output = launcher.args(command()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn processes_of_mpich_find_each_other() {
+    if has_program("processes_of_mpich_find_each_other", "mpirun.mpich") {
+        runs(Command::new("mpirun.mpich").args(["-np", "4", "-env", PART, "sum"]));
+    }
+}
+
+fn open_mpi(ranks: &str, part: &str) -> Command {
+    let mut launcher = Command::new("mpirun.openmpi");
+    launcher.args(["--allow-run-as-root", "--oversubscribe", "-np", ranks, "-x", PART]);
+    launcher.env(PART, part);
+    launcher
+}
+
+/// Its ranks have no PMI-1, and meet in the directory for temporary files.
+#[test]
+fn processes_of_open_mpi_find_each_other() {
+    if !has_program("processes_of_open_mpi_find_each_other", "mpirun.openmpi") {
         return;
     }
-    let output = Command::new(mpirun)
-        .args(["-np", "4", "-env", PART, "sum"])
-        .args(command())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let dir = tempfile::tempdir().unwrap();
+    runs(open_mpi("4", "sum").env("TMPDIR", dir.path()));
+    let left = RealFs.list(dir.path()).unwrap().into_iter();
+    let left: Vec<_> = left.filter(|entry| entry.kind == FileKind::File).collect();
+    assert!(left.is_empty(), "{left:?}");
+    // Our launcher hides from its ranks those that Open MPI has made of it.
+    runs(&mut open_mpi("2", "nested"));
 }

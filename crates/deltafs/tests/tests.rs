@@ -31,6 +31,8 @@ mod quota;
 #[cfg(test)]
 mod rename;
 #[cfg(test)]
+mod slurm;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod threads;
