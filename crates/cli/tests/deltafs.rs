@@ -429,3 +429,25 @@ fn our_own_names_do_the_same_without_mpi() {
     let failed = lab.run_words(&["fs", "launch", "-n", "3", "--", "sh", "-c", "exit 4"]).exits(1);
     assert!(failed.stderr.contains(" ended with status 4; the job is over"), "{}", failed.told());
 }
+
+/// All processes wrote into `r0`, and all but one were refused.
+#[test]
+fn processes_of_a_benchmark_have_logs_of_their_own() {
+    let lab = Lab::new();
+    let keyrack = lab.link("keyrack").display().to_string();
+    let bench = "fs bench --db d --n 70 --ranks 2 --share_dir 1 --step_interval 0";
+    let line = format!("fs launch -n 3 -- {keyrack} {bench} --json j.json");
+    let out = lab.run(&line).exits(0).says("Num ranks:          6");
+    assert_eq!((ops(&out, "insert"), ops(&out, "fstats")), (6 * 70, 6 * 70));
+    assert_eq!(out.stdout.matches("==insert").count(), 1, "{}", out.told());
+    assert_eq!(lab.names("d"), ["r0", "r1", "r2", "r3", "r4", "r5"]);
+    // Each name is in one log.
+    let merged = lab.run("fs merge --from d --to one --parts 1").exits(0);
+    assert!(merged.stdout.contains("names that several logs have: 0"), "{}", merged.told());
+    // The logs are there: every process refuses its own.
+    let again = lab.run(&line).exits(1);
+    assert!(again.stderr.contains("there is a log already"), "{}", again.told());
+    let mdtest = format!("fs launch -n 2 -- {keyrack} fs bench --db m --mdtest --n 5");
+    let refused = lab.run(&mdtest).exits(1);
+    assert!(refused.stderr.contains("--mdtest measures one process"), "{}", refused.told());
+}

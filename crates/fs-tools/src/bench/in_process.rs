@@ -61,10 +61,11 @@ impl InProcess {
         [&b"/"[..], &name(number)].concat()
     }
 
-    pub(super) fn header(&self) -> Header {
+    /// `ranks` are those of all processes.
+    pub(super) fn header(&self, ranks: u32) -> Header {
         let mut header = Header::new();
         Common {
-            ranks: self.ranks,
+            ranks,
             use_existing: self.existing,
             is_local: true,
             is_checked: !self.unchecked,

@@ -12,6 +12,9 @@
 //! threads, bytes on disk. As there, us/op adds up the seconds of all ranks, Mop/s is over the time
 //! from the first start to the last end, and the flush of each log is in the time of its rank.
 //!
+//! Under a launcher of ranks each process has that many threads. Process P of T threads has the
+//! logs from `DB/r<P * T>` on, and rank 0 prints the sums of all.
+//!
 //! What differs: a log that is there is refused, not removed; and what the header says of
 //! durability is what an acknowledged create survives.
 
@@ -23,10 +26,12 @@ use super::{mdtest, walks};
 use crate::job::Document;
 use crate::job::result::PhaseResult;
 use keyrack_console::{DONE, Failure, Outcome};
+use keyrack_deltafs::job::{Fold, Job, Rendezvous};
 use keyrack_deltafs::{Dir, Namespace, Settings, User};
 use keyrack_measure::{Clock, Histogram, usage};
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::json;
+use std::ops::Range;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicU64;
 
@@ -77,11 +82,23 @@ pub fn measure_in_process(
     json: Option<&str>,
 ) -> Outcome {
     let mut document = Document::new("bench", json);
-    document.begin(true).map_err(Failure::Usage)?;
-    let done = check_logs(plan).and_then(|()| match mdtest {
+    let mut job = Job::join(&Rendezvous::default()).map_err(in_job)?;
+    document.begin(job.is_root()).map_err(Failure::Usage)?;
+    let done = check_logs(plan, &job).and_then(|()| match mdtest {
+        Some(_) if job.size() > 1 => Err(Failure::Usage(format!(
+            "--mdtest measures one process, and the launcher started {}; start one",
+            job.size()
+        ))),
         Some(wishes) => mdtest::run(plan, wishes, &User::new(ID, ID), &mut document),
-        None => run(plan, &mut document),
+        None => run(plan, &mut job, &mut document),
     });
+    let done = match done {
+        Ok(status) => job.leave().map(|()| status).map_err(in_job),
+        Err(failure) => {
+            job.abort(failure.message());
+            Err(failure)
+        }
+    };
     let status = match &done {
         Ok(status) => *status,
         Err(failure) => {
@@ -93,10 +110,27 @@ pub fn measure_in_process(
     done.map(|_| ended)
 }
 
+fn in_job(error: keyrack_deltafs::job::Error) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// The ranks that are threads of this process, among those of all.
+fn own_ranks(plan: &InProcess, job: &Job) -> Range<u32> {
+    let first = job.rank() * plan.ranks;
+    first..first + plan.ranks
+}
+
+/// Prints, in the first process alone.
+fn say(job: &Job, text: &str) {
+    if job.is_root() {
+        keyrack_console::print(text);
+    }
+}
+
 /// Refuses logs of an earlier run, unless they are to be used.
-fn check_logs(plan: &InProcess) -> Result<(), Failure> {
+fn check_logs(plan: &InProcess, job: &Job) -> Result<(), Failure> {
     RealFs.create_dir_all(&plan.db)?;
-    for log in (0..plan.ranks).map(|rank| plan.log(rank)) {
+    for log in own_ranks(plan, job).map(|rank| plan.log(rank)) {
         if !plan.existing && RealFs.exists(&log.join("CURRENT"))? {
             return Err(Failure::Usage(format!(
                 "{}: there is a log already; remove it, or go on with --use_existing_fs=1",
@@ -119,11 +153,12 @@ fn open(plan: &InProcess, rank: u32) -> Result<Rank, Failure> {
     Ok(Rank { rank, space, dir })
 }
 
-fn run(plan: &InProcess, document: &mut Document) -> Outcome {
-    let header = plan.header();
+fn run(plan: &InProcess, job: &mut Job, document: &mut Document) -> Outcome {
+    let all = plan.ranks.saturating_mul(job.size());
+    let header = plan.header(all);
     document.header(&header);
     for (name, value) in [
-        ("ranks", json!(plan.ranks)),
+        ("ranks", json!(all)),
         ("n", json!(plan.n)),
         ("share_dir", json!(plan.shared)),
         ("skip_fs_checks", json!(plan.unchecked)),
@@ -133,12 +168,13 @@ fn run(plan: &InProcess, document: &mut Document) -> Outcome {
     ] {
         document.put(name, value);
     }
-    keyrack_console::print(&header.end());
-    keyrack_console::print("preparing run...\n");
+    say(job, &header.end());
+    say(job, "preparing run...\n");
     let ranks: Vec<Rank> =
-        (0..plan.ranks).map(|rank| open(plan, rank)).collect::<Result<_, Failure>>()?;
+        own_ranks(plan, job).map(|rank| open(plan, rank)).collect::<Result<_, Failure>>()?;
     let stop = keyrack_console::flag()?;
-    let clock = Clock::calibrated();
+    // Readings of several processes are compared with each other.
+    let clock = if job.size() > 1 { Clock::vdso() } else { Clock::calibrated() };
     let creates = (0..plan.write_phases).map(|round| (Phase::Insert, round));
     let stats = (0..plan.read_phases).map(|round| (Phase::Stat, round));
     let lists =
@@ -149,11 +185,11 @@ fn run(plan: &InProcess, document: &mut Document) -> Outcome {
     for (index, (phase, round)) in phases.enumerate() {
         keyrack_console::check(&stop)?;
         if index > 0 && plan.pause_s > 0 {
-            keyrack_console::print(&format!("sleeping for {} seconds...\n", plan.pause_s));
+            say(job, &format!("sleeping for {} seconds...\n", plan.pause_s));
             let pause = clock.ticks_of_ns(plan.pause_s.saturating_mul(1_000_000_000));
             clock.wait_until(clock.ticks() + pause);
         }
-        measure(plan, &ranks, &clock, (phase, round), document)?;
+        measure(plan, job, (&ranks, &clock), (phase, round), document)?;
     }
     for rank in ranks {
         rank.space.close()?;
@@ -220,11 +256,12 @@ pub(super) fn in_threads<R: Send>(
 /// One phase of all ranks, printed and put into the document.
 fn measure(
     plan: &InProcess,
-    ranks: &[Rank],
-    clock: &Clock,
+    job: &mut Job,
+    (ranks, clock): (&[Rank], &Clock),
     (phase, round): (Phase, u64),
     document: &mut Document,
 ) -> Result<(), Failure> {
+    job.barrier().map_err(in_job)?;
     let before = usage::process();
     let measured = in_threads(ranks.len(), |index, barrier| {
         let rank = &ranks[index];
@@ -233,25 +270,43 @@ fn measure(
         run_rank(plan, rank, clock.share(), phase, &names)
     });
     let after = usage::process();
-    let measured = measured?;
-    let first = measured.iter().map(|rank| rank.start_ns).min().unwrap_or(0);
-    let last = measured.iter().map(|rank| rank.end_ns).max().unwrap_or(0);
-    let mut latency_ns = Histogram::new();
-    measured.iter().for_each(|rank| latency_ns.merge(&rank.latency_ns));
-    let result = PhaseResult {
-        name: phase.name(),
-        ops: measured.iter().map(|rank| rank.ops).sum(),
-        failed: 0,
-        spent_ns: measured.iter().map(|rank| rank.end_ns - rank.start_ns).sum(),
-        wall_ns: last.saturating_sub(first),
-        cpu_ns: (after.user_ns + after.system_ns) - (before.user_ns + before.system_ns),
-        latency_ns: Some(latency_ns),
-    };
-    let (bytes, memory_kib) = (RealFs.size_recursive(&plan.db)?, after.peak_rss_kib);
+    let cpu_ns = (after.user_ns + after.system_ns) - (before.user_ns + before.system_ns);
+    let summed = sum_up(plan, job, &measured?, (phase, cpu_ns, after.peak_rss_kib));
+    // The first process alone has the sums.
+    let Some((result, bytes, memory_kib)) = summed? else { return Ok(()) };
     keyrack_console::print(&result.text_in_process(bytes, memory_kib));
     let mut value = result.json();
     value["bytes_on_disk"] = bytes.into();
     value["peak_rss_kib"] = memory_kib.into();
     document.push("phases", value);
     Ok(())
+}
+
+/// The result of all processes, bytes on disk, and memory of the largest one.
+fn sum_up(
+    plan: &InProcess,
+    job: &mut Job,
+    measured: &[Measured],
+    (phase, cpu_ns, memory_kib): (Phase, u64, u64),
+) -> Result<Option<(PhaseResult, u64, u64)>, Failure> {
+    let first = measured.iter().map(|rank| rank.start_ns).min().unwrap_or(0);
+    let last = measured.iter().map(|rank| rank.end_ns).max().unwrap_or(0);
+    let ops = measured.iter().map(|rank| rank.ops).sum();
+    let spent_ns = measured.iter().map(|rank| rank.end_ns - rank.start_ns).sum();
+    let mut latency_ns = Histogram::new();
+    measured.iter().for_each(|rank| latency_ns.merge(&rank.latency_ns));
+    let first = job.fold(&[first], Fold::Min).map_err(in_job)?[0];
+    let most = job.fold(&[last, memory_kib], Fold::Max).map_err(in_job)?;
+    let sums = job.fold(&[ops, spent_ns, cpu_ns], Fold::Sum).map_err(in_job)?;
+    let Some(latency_ns) = job.merge(&latency_ns).map_err(in_job)? else { return Ok(None) };
+    let result = PhaseResult {
+        name: phase.name(),
+        ops: sums[0],
+        failed: 0,
+        spent_ns: sums[1],
+        wall_ns: most[0].saturating_sub(first),
+        cpu_ns: sums[2],
+        latency_ns: Some(latency_ns),
+    };
+    Ok(Some((result, RealFs.size_recursive(&plan.db)?, most[1])))
 }
