@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const LEVELS: usize = 7;
 
 /// Numbers of [`Totals`].
-pub(super) const NUMBERS: usize = 4 + 2 * LEVELS;
+pub(super) const NUMBERS: usize = 5 + 5 * LEVELS;
 
 /// Sums over stores.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,12 +20,17 @@ pub(crate) struct Totals {
     merged_bytes: f64,
     /// How often a writer waited.
     waits: f64,
+    flushes: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     files: f64,
     bytes: f64,
+    /// Of flushes and compactions into the level.
+    seconds: f64,
+    read_bytes: f64,
+    written_bytes: f64,
 }
 
 impl Totals {
@@ -40,35 +45,54 @@ impl Totals {
                 }
                 "compaction_bytes_read" => all.read_bytes += value,
                 "writer_waits" => all.waits += value,
-                _ => {
-                    let Some(rest) = name.strip_prefix("level") else { return };
-                    let Some((level, what)) = rest.split_once('_') else { return };
-                    let level = level.parse().ok().and_then(|n: usize| all.levels.get_mut(n));
-                    match (level, what) {
-                        (Some(level), "tables") => level.files += value,
-                        (Some(level), "bytes") => level.bytes += value,
-                        _ => {}
-                    }
-                }
+                "flushes" => all.flushes += value,
+                _ => all.add_of_level(name, value),
             });
         }
         all
     }
 
+    /// `levelN_WHAT` has what is there, `into_levelN_WHAT` what was done.
+    fn add_of_level(&mut self, name: &str, value: f64) {
+        let (is_work, rest) = match name.strip_prefix("into_level") {
+            Some(rest) => (true, rest),
+            None => (false, name.strip_prefix("level").unwrap_or_default()),
+        };
+        let (level, what) = rest.split_once('_').unwrap_or_default();
+        let level = level.parse().ok().and_then(|n: usize| self.levels.get_mut(n));
+        match (level, is_work, what) {
+            (Some(level), false, "tables") => level.files += value,
+            (Some(level), false, "bytes") => level.bytes += value,
+            (Some(level), true, "seconds") => level.seconds += value,
+            (Some(level), true, "read_bytes") => level.read_bytes += value,
+            (Some(level), true, "written_bytes") => level.written_bytes += value,
+            // Other numbers of the store.
+            _ => {}
+        }
+    }
+
     /// All of them, to be sent.
     pub(super) fn numbers(&self) -> [f64; NUMBERS] {
-        let mut all = [self.written_bytes, self.read_bytes, self.merged_bytes, self.waits]
+        let Totals { levels, written_bytes, read_bytes, merged_bytes, waits, flushes } = self;
+        let of_level = |level: &Level| {
+            [level.files, level.bytes, level.seconds, level.read_bytes, level.written_bytes]
+        };
+        let mut all = [*written_bytes, *read_bytes, *merged_bytes, *waits, *flushes]
             .into_iter()
-            .chain(self.levels.iter().flat_map(|level| [level.files, level.bytes]));
+            .chain(levels.iter().flat_map(of_level));
         std::array::from_fn(|_| all.next().unwrap_or(0.0))
     }
 
     /// The reverse of [`Totals::numbers`].
     pub(super) fn from_numbers(numbers: &[f64; NUMBERS]) -> Totals {
-        let [written_bytes, read_bytes, merged_bytes, waits, levels @ ..] = *numbers;
-        let level = |n: usize| Level { files: levels[2 * n], bytes: levels[2 * n + 1] };
+        let [written_bytes, read_bytes, merged_bytes, waits, flushes, levels @ ..] = *numbers;
+        let level = |n: usize| {
+            let at = |what: usize| levels[5 * n + what];
+            let (files, bytes, seconds) = (at(0), at(1), at(2));
+            Level { files, bytes, seconds, read_bytes: at(3), written_bytes: at(4) }
+        };
         let levels = std::array::from_fn(level);
-        Totals { levels, written_bytes, read_bytes, merged_bytes, waits }
+        Totals { levels, written_bytes, read_bytes, merged_bytes, waits, flushes }
     }
 
     pub(super) fn add(&mut self, other: &Totals) {
@@ -80,13 +104,14 @@ impl Totals {
         self.written_bytes
     }
 
-    /// Levels that have files, by number.
+    /// Levels that have files or had work, by number.
     fn levels(&self) -> impl Iterator<Item = (usize, &Level)> {
-        self.levels.iter().enumerate().filter(|(_, level)| level.files > 0.0)
+        let is_used = |level: &Level| level.files > 0.0 || level.seconds > 0.0;
+        self.levels.iter().enumerate().filter(move |(_, level)| is_used(level))
     }
 
     pub(crate) fn text(&self) -> String {
-        let Totals { written_bytes, read_bytes, merged_bytes, waits, .. } = self;
+        let Totals { written_bytes, read_bytes, waits, flushes, .. } = self;
         let mib = f64::from(1 << 20);
         let mut text = format!(
             "Total sequential bytes read: {read_bytes:.0}\nTotal bytes written: \
@@ -97,19 +122,20 @@ impl Totals {
             "Level  Files Size(MB) Input0 Input1 Output Counts Time(sec) Read(MB) Write(MB)";
         // Writing to a string does not fail.
         let _ = writeln!(text, "{heading}\n{columns}\n{}", "-".repeat(columns.len()));
-        for (level, Level { files, bytes }) in self.levels() {
-            let (read, merged) = if level == 0 { (0.0, 0.0) } else { (*read_bytes, *merged_bytes) };
+        for (number, level) in self.levels() {
+            // The runs and tables of compactions are not counted by level.
+            let counts = if number == 0 { *flushes } else { 0.0 };
             let _ = writeln!(
                 text,
-                "{level:3} {files:8.0} {:8.0} {:6} {:6} {:6} {:6} {:9} {:8.0} {:9.0}",
-                bytes / mib,
+                "{number:3} {:8.0} {:8.0} {:6} {:6} {:6} {counts:6.0} {:9.0} {:8.0} {:9.0}",
+                level.files,
+                level.bytes / mib,
                 0,
                 0,
                 0,
-                0,
-                0,
-                read / mib,
-                merged / mib,
+                level.seconds,
+                level.read_bytes / mib,
+                level.written_bytes / mib,
             );
         }
         let _ = writeln!(text, "\n - L0 stats: >>>\nSoft-Limit Hard-Limit MemTable");
@@ -122,8 +148,15 @@ impl Totals {
         let whole = |value: f64| value as u64;
         let levels: Vec<Value> = self
             .levels()
-            .map(|(level, Level { files, bytes })| {
-                json!({ "level": level, "files": whole(*files), "bytes": whole(*bytes) })
+            .map(|(number, level)| {
+                json!({
+                    "level": number,
+                    "files": whole(level.files),
+                    "bytes": whole(level.bytes),
+                    "seconds": level.seconds,
+                    "bytes_read": whole(level.read_bytes),
+                    "bytes_written": whole(level.written_bytes),
+                })
             })
             .collect();
         json!({
@@ -133,5 +166,45 @@ impl Totals {
             "writer_waits": whole(self.waits),
             "levels": levels,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyrack_flodb::{Compression, Options};
+
+    /// The lines had the sums of the whole store at each level, and nothing at level 0.
+    #[test]
+    fn each_level_has_the_work_that_went_into_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let compression = vec![Compression::None];
+        let options = Options { compression, compaction_threads: 0, ..Options::default() };
+        let db = Db::open(dir.path().join("store"), options).unwrap();
+        let value = vec![7; 1 << 20];
+        for round in 0..2 {
+            for key in 0..2_u8 {
+                db.put(&[key, round], &value).unwrap();
+            }
+            db.flush().unwrap();
+        }
+        let flushed = Totals::of(std::slice::from_ref(&db));
+        let row = |totals: &Totals, level: &str| -> Vec<String> {
+            let text = totals.text();
+            let line = text.lines().find(|line| line.trim_start().starts_with(level));
+            let words = line.unwrap_or_default().split_whitespace().map(str::to_owned);
+            words.collect()
+        };
+        // Level, files, MB, three of input and output, counts, seconds, MB read, MB written.
+        assert_eq!(row(&flushed, "0 "), ["0", "2", "4", "0", "0", "0", "2", "0", "0", "4"]);
+        db.compact_range(None, None).unwrap();
+        let merged = Totals::of(std::slice::from_ref(&db));
+        assert_eq!(row(&merged, "0 "), ["0", "0", "0", "0", "0", "0", "2", "0", "0", "4"]);
+        let levels = merged.json()["levels"].clone();
+        let last = levels.as_array().unwrap().last().unwrap();
+        assert!(last["level"].as_u64() > Some(0), "{levels}");
+        let into_last = merged.levels.iter().skip(1).map(|level| level.written_bytes);
+        assert!(into_last.sum::<f64>() >= 4.0 * f64::from(1 << 20), "{merged:?}");
+        assert_eq!(Totals::from_numbers(&merged.numbers()).text(), merged.text());
     }
 }
