@@ -224,6 +224,20 @@ const TARGET_LINES: &[&str] = &[
     "Db: compact/r<rank>",
 ];
 
+/// Behind the result of a merge.
+const STATISTICS_LINES: &[&str] = &[
+    "Done!",
+    " - Db stats: >>>",
+    "                              Files                  Compactions",
+    "Level  Files Size(MB) Input0 Input1 Output Counts Time(sec) Read(MB) Write(MB)",
+    "------------------------------------------------------------------------------",
+    " - L0 stats: >>>",
+    "Soft-Limit Hard-Limit MemTable",
+    "0          0          0",
+    "",
+    "Bye",
+];
+
 /// The output has these lines one after the other, though others may stand between them.
 #[track_caller]
 fn has_in_order(out: &Outcome, wanted: &[&str]) {
@@ -306,6 +320,11 @@ fn run_3_writes_merges_and_reads_with_widths_of_their_own() {
                 )
                 .exits(0);
             has_in_order(&merged, TARGET_LINES);
+            has_in_order(&merged, STATISTICS_LINES);
+            // One table a part, at the last level.
+            let row = merged.stdout.lines().find(|line| line.starts_with("  6 ")).unwrap();
+            let words: Vec<&str> = row.split_whitespace().collect();
+            assert_eq!(words[1], ranks.to_string(), "{}", merged.told());
             // A root and a directory of each log, beside the files.
             assert!(ops(&merged, "mapreduce") >= all, "{}", merged.told());
             let files = format!("{} written; names that several logs have: 0", all + 3);

@@ -5,11 +5,13 @@ use super::header::Header;
 use super::rank::in_words;
 use super::result::PhaseResult;
 use super::store::{Part, StoreSettings};
+use super::totals::Totals;
 use keyrack_console::DONE;
 use keyrack_deltafs::Error;
 use keyrack_deltafs::job::{Fold, Job};
 use keyrack_deltafs::merge::{self, PartCount, Summary, logs_in};
 use keyrack_deltafs::rpc::recover;
+use keyrack_flodb::{Db, Options};
 use keyrack_measure::{Clock, usage};
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::json;
@@ -125,12 +127,13 @@ pub fn merge(plan: &Merge, job: &mut Job, document: &mut Document) -> Result<u8,
     let after = usage::process();
     let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
     let (count, result) = gather(job, &count, (began, ended), cpu_ns)?;
+    let tables = gather_tables(plan, job, &fs, parts)?;
     if is_root {
         let logs = u32::try_from(logs.len()).unwrap_or(u32::MAX);
         let summary = Summary { parts, logs, records: count.written };
         merge::Merge::end(&*fs, &plan.target, &summary).map_err(in_words)?;
     }
-    say(&report(&count, &result, document));
+    say(&report(&count, &result, &tables, document));
     for line in count.shown {
         document.push("conflicts_shown", line.as_str());
         keyrack_console::refuse("keyrack fs merge", &line);
@@ -231,18 +234,46 @@ fn gather(
     Ok((all, result))
 }
 
+/// The tables of all parts.
+fn gather_tables(
+    plan: &Merge,
+    job: &mut Job,
+    fs: &Arc<dyn Fs>,
+    parts: u32,
+) -> Result<Totals, String> {
+    let mut mine = Totals::default();
+    for part in (job.rank()..parts).step_by(job.size() as usize) {
+        let dir = plan.target.join(format!("r{part}"));
+        let options =
+            Options { create_if_missing: false, compaction_threads: 0, ..Options::default() };
+        let store = Db::open_read_only_in(Arc::clone(fs), &dir, options).map_err(in_words)?;
+        mine.add(&Totals::of_made_tables(&[store]));
+    }
+    // Counts and bytes: these stores have done nothing that took seconds.
+    let sums = job.fold(&mine.numbers().map(|number| number as u64), Fold::Sum);
+    let mut sums = sums.map_err(in_words)?.into_iter().map(|number| number as f64);
+    Ok(Totals::from_numbers(&std::array::from_fn(|_| sums.next().unwrap_or(0.0))))
+}
+
 /// The text at the end, and the same in the document.
-fn report(count: &PartCount, result: &PhaseResult, document: &mut Document) -> String {
+fn report(
+    count: &PartCount,
+    result: &PhaseResult,
+    tables: &Totals,
+    document: &mut Document,
+) -> String {
     let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = count;
     document.push("phases", result.json());
     document.put("bytes_read", *bytes_read);
     document.put("bytes_written", *bytes_written);
     let records = json!({ "read": read, "written": written, "conflicts": conflicts });
     document.put("records", records);
+    document.put("store", tables.json());
     format!(
         "Done!\n{}Total sequential bytes read: {bytes_read} // src db\nTotal bytes written: \
          {bytes_written}\nRecords: {read} read, {written} written; names that several logs \
-         have: {conflicts}\nBye\n",
-        result.text()
+         have: {conflicts}\n{}\nBye\n",
+        result.text(),
+        tables.levels_text()
     )
 }

@@ -71,6 +71,14 @@ impl Totals {
         }
     }
 
+    /// Of stores whose tables were made outside, and each written once.
+    pub(super) fn of_made_tables(stores: &[Db]) -> Totals {
+        let mut all = Totals::of(stores);
+        all.levels.iter_mut().for_each(|level| level.written_bytes = level.bytes);
+        all.written_bytes = all.levels.iter().map(|level| level.bytes).sum();
+        all
+    }
+
     /// All of them, to be sent.
     pub(super) fn numbers(&self) -> [f64; NUMBERS] {
         let Totals { levels, written_bytes, read_bytes, merged_bytes, waits, flushes } = self;
@@ -111,12 +119,19 @@ impl Totals {
     }
 
     pub(crate) fn text(&self) -> String {
-        let Totals { written_bytes, read_bytes, waits, flushes, .. } = self;
-        let mib = f64::from(1 << 20);
-        let mut text = format!(
+        let Totals { written_bytes, read_bytes, .. } = self;
+        format!(
             "Total sequential bytes read: {read_bytes:.0}\nTotal bytes written: \
-             {written_bytes:.0}\n - Db stats: >>>\n"
-        );
+             {written_bytes:.0}\n{}",
+            self.levels_text()
+        )
+    }
+
+    /// The table of levels, and the waits of writers.
+    pub(super) fn levels_text(&self) -> String {
+        let Totals { waits, flushes, .. } = self;
+        let mib = f64::from(1 << 20);
+        let mut text = " - Db stats: >>>\n".to_owned();
         let heading = "                              Files                  Compactions";
         let columns =
             "Level  Files Size(MB) Input0 Input1 Output Counts Time(sec) Read(MB) Write(MB)";
