@@ -11,9 +11,9 @@
 //! | `keyrack db` | looks into a store of the engine `flodb`, mends it, moves it, tortures it |
 //! | `keyrack fs` | name spaces of files: changes them, looks at them, publishes and measures them |
 //!
-//! Called by the name `keybench`, `mttest`, `mtd`, `mtclient`, `mutilate`, `db_test`, `db_bench`,
-//! `deltafs_bm_svr`, `deltafs_bm_cli` or `parallel_compactor`, the binary takes that tool's command
-//! line and prints its shapes.
+//! Called by the name `keybench`, `plot.py`, `mttest`, `mtd`, `mtclient`, `mutilate`, `db_test`,
+//! `db_bench`, `deltafs_bm_svr`, `deltafs_bm_cli` or `parallel_compactor`, the binary takes that
+//! tool's command line and prints its shapes.
 //!
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 the answer is no
 //! (a cell failed, a regression, a key that is not there), 2 could not run (usage, set-up), 3 a
