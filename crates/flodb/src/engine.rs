@@ -100,7 +100,9 @@ const OPTIONS: &[EngineOption] = &[
 ];
 
 fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
-    let defaults = Options::default();
+    let dir = given.required_data_dir()?;
+    // What the user does not say is what the store keeps.
+    let defaults = Options::default().with_stored(&*given.fs, dir).map_err(convert)?;
     let size = |key: &str, default: usize| -> Result<usize> {
         let value = given.size(key, default as u64)?;
         usize::try_from(value)
@@ -138,7 +140,6 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         counts_reads: given.flag("count_reads", defaults.counts_reads)?,
         ..defaults
     };
-    let dir = given.required_data_dir()?;
     let db = Db::open_in(given.fs.clone(), dir, options).map_err(convert)?;
     Ok(Box::new(FloStore { db, durability }))
 }

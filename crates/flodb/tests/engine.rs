@@ -137,3 +137,23 @@ fn a_memtable_that_is_too_small_was_refused_by_another_options_name() {
     let error = with(&[("memory_bytes", "1k")], None).err().unwrap().to_string();
     assert!(error.contains("memory_bytes must be at least 65536 (got 1024)"), "{error}");
 }
+
+/// An option that was given once stays until another is given.
+#[test]
+fn what_is_not_given_is_what_the_store_keeps() {
+    let base = options(None);
+    let shown = |given: &[(&str, &str)]| {
+        let given = given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let options = OpenOptions { options: given.collect(), ..base.clone() };
+        let store = (engine().open)(&options).unwrap();
+        let shown = store.session().unwrap().property("keyrack.options").unwrap();
+        store.close().unwrap();
+        shown
+    };
+    let first = shown(&[("compression", "snappy"), ("block_bytes", "1k")]);
+    assert!(first.contains("block_bytes=1024 ") && first.ends_with("compression=snappy"));
+    assert_eq!(shown(&[]), first);
+    let second = shown(&[("filter_bits", "3")]);
+    assert!(second.contains("filter_bits=3 ") && second.ends_with("compression=snappy"));
+    assert!(shown(&[("compression", "none")]).contains("block_bytes=1024 "));
+}
