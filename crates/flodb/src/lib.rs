@@ -80,3 +80,4 @@ pub use options::Options;
 pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};
 pub use sst_writer::SstWriter;
+pub use table::ReadOptions;

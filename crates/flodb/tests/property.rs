@@ -1,7 +1,7 @@
 //! What a store says of itself by name.
 
 use crate::support::{idle, rows, tiny};
-use keyrack_flodb::{Db, Error, Options};
+use keyrack_flodb::{Db, Error, Options, ReadOptions};
 use keyrack_vfs::MemFs;
 use std::path::Path;
 use std::sync::Arc;
@@ -197,4 +197,34 @@ fn memtables_are_dropped_where_nothing_is_promised() {
     let refused = Db::open_in(Arc::new(fs), Path::new("/db"), refused);
     let Err(Error::Usage(why)) = refused else { panic!("{refused:?}") };
     assert!(why.contains("discards_memtables") && why.contains("durability none"), "{why}");
+}
+
+#[test]
+fn an_iterator_may_leave_the_cache_as_it_is() {
+    let fs = MemFs::new();
+    let db = crate::support::open(&fs, Options { cache_bytes: 1 << 20, ..idle() });
+    for n in 0..2000_u32 {
+        db.put(&n.to_be_bytes(), &[7; 50]).unwrap();
+    }
+    db.flush().unwrap();
+    let cached = || number(&db, "keyrack.cache-bytes");
+    let few = |options: ReadOptions, snapshot: Option<&keyrack_flodb::Snapshot>| {
+        let mut iter = db.iter_with(snapshot, options).unwrap();
+        iter.seek(&1000_u32.to_be_bytes()).unwrap();
+        for n in 1000..1020_u32 {
+            assert_eq!(iter.entry().unwrap().0, n.to_be_bytes());
+            iter.next().unwrap();
+        }
+    };
+    let before = cached();
+    let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    few(once, None);
+    few(ReadOptions { readahead_bytes_max: 0, ..once }, Some(&db.snapshot()));
+    // No buffer is made of what nobody has memory for.
+    few(ReadOptions { readahead_bytes_max: usize::MAX, ..once }, None);
+    let all = db.iter_with(None, ReadOptions { readahead_bytes_max: usize::MAX, ..once });
+    assert_eq!(crate::support::walk(all.unwrap()).unwrap().len(), 2000);
+    assert_eq!(cached(), before);
+    few(ReadOptions::default(), None);
+    assert!(cached() > before, "{} {before}", cached());
 }

@@ -95,7 +95,31 @@ impl Db {
     /// # Errors
     /// As for [`Db::get`].
     pub fn iter(&self) -> Result<Iter> {
-        self.inner().iter(None)
+        self.inner().iter(None, ReadOptions::default())
+    }
+
+    /// An iterator over all keys, as they are now or at the moment of `snapshot`, that reads tables
+    /// as `options` say. A scan over much that is needed once leaves the cache to others:
+    ///
+    /// ```
+    /// use keyrack_flodb::{Db, Options, ReadOptions};
+    /// # let dir = std::env::temp_dir().join(format!("keyrack-iter-{}", std::process::id()));
+    /// let db = Db::open(&dir, Options::default())?;
+    /// db.put(b"key", b"value")?;
+    /// db.flush()?;
+    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// let mut iter = db.iter_with(None, once)?;
+    /// iter.seek_first()?;
+    /// assert_eq!(iter.entry(), Some((&b"key"[..], &b"value"[..])));
+    /// # drop((iter, db));
+    /// # Db::destroy(&keyrack_vfs::RealFs, &dir)?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn iter_with(&self, snapshot: Option<&Snapshot>, options: ReadOptions) -> Result<Iter> {
+        self.inner().iter(snapshot, options)
     }
 
     /// An iterator over all keys, as they were at the moment of `snapshot`.
@@ -103,7 +127,7 @@ impl Db {
     /// # Errors
     /// As for [`Db::get`].
     pub fn iter_at(&self, snapshot: &Snapshot) -> Result<Iter> {
-        self.inner().iter(Some(snapshot))
+        self.inner().iter(Some(snapshot), ReadOptions::default())
     }
 
     /// About how many bytes of tables hold the keys with `low <= key < high`. O(tables).
@@ -283,9 +307,9 @@ impl Inner {
         }
     }
 
-    pub(crate) fn iter(&self, snapshot: Option<&Snapshot>) -> Result<Iter> {
+    pub(crate) fn iter(&self, snapshot: Option<&Snapshot>, options: ReadOptions) -> Result<Iter> {
         let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
-        let (children, sources) = self.children(&read_state, sequence);
+        let (children, sources) = self.children(&read_state, sequence, options);
         let order = &self.options.comparator;
         let merge = Merge::new(children, order.clone());
         let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
@@ -298,8 +322,8 @@ impl Inner {
         &self,
         read_state: &ReadState,
         sequence: u64,
+        options: ReadOptions,
     ) -> (Vec<Child>, Vec<TombstoneSource>) {
-        let options = ReadOptions::default();
         let (mut children, mut sources) = (Vec::new(), Vec::new());
         for memtable in read_state.memtables.iter().filter(|g| !g.is_empty()) {
             if memtable.has_range_tombstones() {

@@ -16,6 +16,7 @@ use crate::checksum::hash;
 use crate::coding::{Reader, put_string, put_varint};
 use crate::db::Inner;
 use crate::error::{Error, Result};
+use crate::table::ReadOptions;
 use std::collections::{BTreeMap, BTreeSet};
 
 const VERSION: u64 = 1;
@@ -103,7 +104,7 @@ impl Catalog {
             }
         }
         let mut catalog = Catalog::default();
-        let mut iter = inner.iter(None)?;
+        let mut iter = inner.iter(None, ReadOptions::default())?;
         iter.seek(Prefix::CATALOG.low())?;
         while let Some((key, value)) = iter.entry() {
             let Some(key) = key.strip_prefix(Prefix::CATALOG.bytes()) else { break };

@@ -24,14 +24,22 @@ use crate::error::Result;
 use crate::key;
 use std::sync::Arc;
 
-/// How a cursor reads.
+/// How an iterator reads tables.
+///
+/// Every block is checked when it is read from its file, whatever the options: what LevelDB calls
+/// `verify_checksums` is always on here, and costs little beside the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReadOptions {
-    /// Do blocks that had to be read go into the cache? Those of a long scan never do.
-    pub(crate) fill_cache: bool,
-    /// The most bytes read at once for a forward scan; 0 reads block by block.
-    pub(crate) readahead_bytes_max: usize,
+pub struct ReadOptions {
+    /// Whether blocks that had to be read go into the cache: yes. Those of a scan that has come to
+    /// read as far ahead as it may never do.
+    pub fill_cache: bool,
+    /// The most bytes that are read at once for a forward scan: 256 KiB, and 64 MiB whatever is
+    /// asked for. 0 reads block by block, and then all of a scan's blocks go into the cache.
+    pub readahead_bytes_max: usize,
 }
+
+/// A buffer for what is read ahead has at most so many bytes.
+const READAHEAD_BYTES_LIMIT: usize = 64 << 20;
 
 impl Default for ReadOptions {
     fn default() -> Self {
@@ -89,12 +97,13 @@ impl Ahead {
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, options: ReadOptions) -> Self {
+        let readahead_bytes_max = options.readahead_bytes_max.min(READAHEAD_BYTES_LIMIT);
         TableCursor {
             inner: BlockCursor::new(table.sequence),
             block: None,
             index: 0,
             table,
-            options,
+            options: ReadOptions { readahead_bytes_max, ..options },
             ahead: Ahead::default(),
         }
     }

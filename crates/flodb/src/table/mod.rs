@@ -35,7 +35,8 @@ mod salvage;
 pub(crate) mod tests;
 mod writer;
 
-pub(crate) use cursor::{ReadOptions, TableCursor};
+pub use cursor::ReadOptions;
+pub(crate) use cursor::TableCursor;
 pub(crate) use inspect::{Lost, Unsound};
 pub(crate) use properties::TableMeta;
 pub(crate) use reader::Table;
