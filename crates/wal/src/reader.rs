@@ -119,8 +119,10 @@ impl Reader {
             (skip.checked_add(count)? <= window.len()).then_some(skip)
         };
         if within(&self.window, self.window_offset).is_none() {
-            let left = (self.info.end() - lsn).min(WINDOW_BYTES as u64) as usize;
-            self.window.resize(left, 0);
+            // The file of a closed segment is shorter than what its header says.
+            let there = self.file.len()?.saturating_sub(offset);
+            let left = (self.info.end() - lsn).min(there).min(WINDOW_BYTES as u64);
+            self.window.resize(left as usize, 0);
             self.window_offset = offset;
             let found = match self.file.read_at(offset, &mut self.window) {
                 Ok(found) => found,
