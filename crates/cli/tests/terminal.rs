@@ -33,7 +33,8 @@ pub(crate) fn in_a_pane(lab: &Lab, command: &str) -> Outcome {
 #[track_caller]
 pub(crate) fn in_a_pane_with(lab: &Lab, command: &str, meanwhile: &str) -> Outcome {
     // A server of its own for each call: one told to end is still there for a moment.
-    // `pipe-pane` copies the pane's output from before the command starts; `wait-for` ends with it.
+    // `pipe-pane` copies the pane's output from before the command starts; `wait-for` ends with it,
+    // and the copy is whole when the last line is in it.
     let script = format!(
         "unset TMUX; socket=keyrack-test-$$; t() {{ tmux -f /dev/null -L $socket \"$@\"; }}\n\
          t new-session -d -s s -x 100 -y 30 'read go; {command}; echo \"status=$?\"; \
@@ -43,6 +44,7 @@ pub(crate) fn in_a_pane_with(lab: &Lab, command: &str, meanwhile: &str) -> Outco
          t send-keys -t s go Enter\n\
          {meanwhile}\n\
          t wait-for done\n\
+         until grep -q status= seen; do :; done\n\
          t capture-pane -p -t s >screen\n\
          t kill-server\n"
     );
