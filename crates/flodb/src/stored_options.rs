@@ -1,14 +1,15 @@
 //! Options with those that a store keeps, which are in its manifest: [`StoredOptions`].
 
+use crate::db::settled;
 use crate::error::{Error, Result};
 use crate::manifest::{CURRENT, edits, manifest_name, named};
 use crate::options::Options;
 use crate::version::StoredOptions;
 use keyrack_vfs::Fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 impl Options {
-    /// What a store keeps of these options.
+    /// The part of these options that a store keeps.
     pub(crate) fn to_store(&self) -> StoredOptions {
         let options = self;
         StoredOptions {
@@ -22,13 +23,17 @@ impl Options {
         }
     }
 
-    /// These options, but for what is stored; `None` where that is beyond its range.
-    fn with(self, stored: StoredOptions) -> Option<Options> {
-        let level0_tables = usize::try_from(stored.level0_tables).ok()?;
+    /// These options, but for what is stored.
+    fn with(self, stored: StoredOptions) -> Result<Options> {
+        let too_large = |name| move |_| Error::Usage(format!("{name} is more than memory"));
+        let level0_tables =
+            usize::try_from(stored.level0_tables).map_err(too_large("level0_tables"))?;
         let options = Options {
-            block_bytes: usize::try_from(stored.block_bytes).ok()?,
-            restart_interval: usize::try_from(stored.restart_interval).ok()?,
-            filter_bits_per_key: u32::try_from(stored.filter_bits_per_key).ok()?,
+            block_bytes: usize::try_from(stored.block_bytes).map_err(too_large("block_bytes"))?,
+            restart_interval: usize::try_from(stored.restart_interval)
+                .map_err(too_large("restart_interval"))?,
+            filter_bits_per_key: u32::try_from(stored.filter_bits_per_key)
+                .map_err(too_large("filter_bits_per_key"))?,
             table_bytes: stored.table_bytes,
             level0_tables,
             level0_slow: self.level0_slow.max(level0_tables),
@@ -37,7 +42,8 @@ impl Options {
             compression: stored.compression,
             ..self
         };
-        options.check().is_ok().then_some(options)
+        options.check()?;
+        Ok(options)
     }
 
     /// These options, but for those that the store in `dir` keeps: block and table sizes, the
@@ -57,7 +63,7 @@ impl Options {
     /// # Ok::<(), keyrack_flodb::Error>(())
     /// ```
     ///
-    /// O(edits of the manifest).
+    /// O(edits of the manifest). Somebody may be writing to the store.
     ///
     /// # Errors
     /// Corruption: the manifest is damaged, or keeps what cannot be. [`Error::Usage`] if a later
@@ -66,19 +72,26 @@ impl Options {
         if !fs.exists(&dir.join(CURRENT))? {
             return Ok(self);
         }
-        // The file is there, so it names a manifest or is damaged.
-        let Some(number) = named(fs, dir)? else { return Ok(self) };
-        let path = dir.join(manifest_name(number));
-        let mut stored = None;
-        edits(fs, &path, &mut |edit| {
-            stored = edit.options.clone().or(stored.take());
-            true
-        })?;
+        let stored = settled(dir, || read(fs, dir).map(Some))?;
         match stored {
             None => Ok(self),
-            Some(stored) => self.with(stored).ok_or_else(|| {
-                Error::corruption(&path, 0, "it keeps options that no store can have")
+            Some((path, stored)) => self.with(stored).map_err(|why| {
+                let what = format!("it keeps options that no store can have: {why}");
+                Error::corruption(&path, 0, what)
             }),
         }
     }
+}
+
+/// The options in the manifest that counts, and its path; `None` if it keeps none.
+fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<(PathBuf, StoredOptions)>> {
+    // Somebody has removed the store since the caller saw it.
+    let Some(number) = named(fs, dir)? else { return Ok(None) };
+    let path = dir.join(manifest_name(number));
+    let mut stored = None;
+    edits(fs, &path, &mut |edit| {
+        stored = edit.options.clone().or(stored.take());
+        true
+    })?;
+    Ok(stored.map(|stored| (path, stored)))
 }

@@ -59,6 +59,7 @@ mod write_path;
 
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
 pub(crate) use open::take_lock;
+pub(crate) use read_only::settled;
 
 use crate::error::{Error, Result};
 use crate::options::Options;

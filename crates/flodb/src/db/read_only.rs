@@ -59,30 +59,37 @@ impl Db {
         accept: &dyn Fn(&Inner) -> Result<()>,
     ) -> Result<Db> {
         options.check()?;
-        let mut damage = String::new();
-        for _ in 0..ATTEMPTS_MAX {
-            match attempt(&fs, dir, &options) {
-                Ok(None) => {}
-                Ok(Some(inner)) => {
-                    let inner = Arc::new(inner);
-                    accept(&inner)?;
-                    return Ok(Db { owner: Arc::new(Owner { inner, background: None }) });
-                }
-                Err(error @ (Error::Corruption { .. } | Error::Io(_))) => {
-                    let found = error.to_string();
-                    if found == damage {
-                        return Err(error);
-                    }
-                    damage = found;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Error::Usage(format!(
-            "{} changes faster than it can be opened read-only; {ATTEMPTS_MAX} attempts failed",
-            dir.display()
-        )))
+        let inner = Arc::new(settled(dir, || attempt(&fs, dir, &options))?);
+        accept(&inner)?;
+        Ok(Db { owner: Arc::new(Owner { inner, background: None }) })
     }
+}
+
+/// Reads a store that somebody may be writing to: the result of the first attempt that gives one.
+///
+/// # Errors
+/// Damage and failures of the machine that two attempts in a row find; any other error at once;
+/// [`Error::Usage`] if no attempt gives a result.
+pub(crate) fn settled<T>(dir: &Path, attempt: impl Fn() -> Result<Option<T>>) -> Result<T> {
+    let mut damage = String::new();
+    for _ in 0..ATTEMPTS_MAX {
+        match attempt() {
+            Ok(None) => {}
+            Ok(Some(result)) => return Ok(result),
+            Err(error @ (Error::Corruption { .. } | Error::Io(_))) => {
+                let found = error.to_string();
+                if found == damage {
+                    return Err(error);
+                }
+                damage = found;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::Usage(format!(
+        "{} changes faster than it can be opened read-only; {ATTEMPTS_MAX} attempts failed",
+        dir.display()
+    )))
 }
 
 /// `None` if the store has changed meanwhile.
@@ -94,4 +101,36 @@ fn attempt(fs: &Arc<dyn Fs>, dir: &Path, options: &Options) -> Result<Option<Inn
     let now = read()?;
     let same = now.state().log_from == before.log_from && now.state().version == before.version;
     Ok(same.then_some(inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn damage_counts_when_two_attempts_in_a_row_find_it() {
+        let dir = Path::new("/store");
+        let damage = |what: &'static str| Err(Error::corruption(dir, 0, what));
+        let run = |answers: &dyn Fn(usize) -> Result<Option<usize>>| {
+            let calls = Cell::new(0);
+            settled(dir, || {
+                calls.set(calls.get() + 1);
+                answers(calls.get())
+            })
+        };
+        let passing = run(&|call| match call {
+            1 => damage("torn"),
+            2 => Ok(None),
+            3 => damage("gone"),
+            call => Ok(Some(call)),
+        });
+        assert_eq!(passing.unwrap(), 4);
+        let stays = run(&|_| damage("torn")).unwrap_err();
+        assert!(matches!(stays, Error::Corruption { .. }), "{stays}");
+        let refused = run(&|_| Err(Error::Closed)).unwrap_err();
+        assert!(matches!(refused, Error::Closed), "{refused}");
+        let never = run(&|_| Ok(None)).unwrap_err().to_string();
+        assert!(never.contains("/store") && never.contains("100 attempts failed"), "{never}");
+    }
 }
