@@ -1,4 +1,4 @@
-//! Who asks, and what they may do: owner, group, other, as POSIX has it.
+//! Users and their permissions: owner, group and other, as in POSIX.
 
 /// On whose behalf a call is made. User 0 may do everything.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

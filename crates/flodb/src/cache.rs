@@ -13,7 +13,7 @@
 //! another block. The slots cost 8 bytes a block, 0.2 % of what the table holds.
 //!
 //! **Replacement** is CLOCK, in each shard alone. A hit sets the block's reference bit, if it is
-//! not set. Who inserts takes the lock of the shard and moves its hand over the ring: it clears the
+//! not set. An insertion takes the shard's lock and moves its hand over the ring. It clears the
 //! bits that are set, and evicts the blocks whose bit was clear, until there is room. The new block
 //! comes in where the hand stands, with its bit clear, so it stays for a turn of the hand, and for
 //! longer if it is asked for again.

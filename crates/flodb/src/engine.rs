@@ -101,7 +101,7 @@ const OPTIONS: &[EngineOption] = &[
 
 fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
     let dir = given.required_data_dir()?;
-    // What the user does not say is what the store keeps.
+    // An option that is not given has the value that the store keeps.
     let defaults = Options::default().with_stored(&*given.fs, dir).map_err(convert)?;
     let size = |key: &str, default: usize| -> Result<usize> {
         let value = given.size(key, default as u64)?;

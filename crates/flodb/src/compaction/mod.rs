@@ -12,9 +12,9 @@
 //! - rewrite one table in its place, to be rid of tombstones that hide nothing any more.
 //!
 //! **Several at once.** A table is read by one compaction at a time, and two never write to one
-//! level in overlapping ranges of keys. [`InProgressCompactions`] knows both. Whoever chooses does
-//! it under one lock, with the newest version, from `pick` to [`InProgressCompactions::start`], and
-//! ends it by its id once the version with the outputs is in place.
+//! level in overlapping ranges of keys. [`InProgressCompactions`] knows both. A thread chooses
+//! under one lock, with the newest version, from `pick` to [`InProgressCompactions::start`]. It
+//! ends the compaction by its id once the version with the outputs is in place.
 //!
 //! **Newer above older.** Of two writes of a key the newer is never below the older. Therefore a
 //! compaction takes, besides a table of level 0, all others there that share keys with its tables;

@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// After so long without a write, the spare segments of the log go. Who then writes makes one
-/// again, some milliseconds for 32 MiB.
+/// After this time without a write, the spare segments of the log are removed. The next write makes
+/// one again, which takes some milliseconds for 32 MiB.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// Smaller segments are not worth it.

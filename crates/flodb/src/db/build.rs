@@ -195,7 +195,8 @@ impl PendingTombstones {
         !self.is_empty() && self.order.user(key, &self.reach).is_lt()
     }
 
-    /// Those of the table that ends before `key`, if there is one. What is left is the next one's.
+    /// The tombstones of the table that ends before `key`, or of the last table without `key`. The
+    /// rest belongs to the next table.
     fn cut(&mut self, key: Option<&[u8]>) -> Vec<RangeTombstone> {
         let mut cut = std::mem::take(&mut self.here);
         self.bytes = 0;

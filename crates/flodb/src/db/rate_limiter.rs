@@ -1,8 +1,8 @@
 //! Holds the writing of tables to so many bytes a second.
 //!
-//! Whoever writes a table pays for its bytes after they were written, piece by piece. A flush takes
-//! them out of the bucket and goes on, for writers wait for it; a compaction waits until nothing is
-//! owed, by flushes neither.
+//! A flush or a compaction pays for the bytes of its tables after they were written, piece by
+//! piece. A flush takes them out of the bucket and goes on, since writers wait for it. A compaction
+//! waits until neither it nor a flush owes anything.
 
 use super::lock;
 use super::token_bucket::TokenBucket;
