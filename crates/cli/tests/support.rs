@@ -180,11 +180,16 @@ impl Lab {
         self.run_words(&line.split_whitespace().collect::<Vec<_>>())
     }
 
-    /// `keyrack` with a variable of the environment.
+    /// The binary under that name, with a variable of the environment.
     #[track_caller]
-    pub(crate) fn run_with(&self, (name, value): (&str, &str), line: &str) -> Outcome {
+    pub(crate) fn called_with(
+        &self,
+        program: &str,
+        (name, value): (&str, &str),
+        line: &str,
+    ) -> Outcome {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let mut command = self.command(Path::new(BINARY), &words);
+        let mut command = self.command(&self.link(program), &words);
         command.env(name, value);
         finish(command)
     }

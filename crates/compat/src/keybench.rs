@@ -5,8 +5,8 @@
 //! guessed.
 
 use crate::{BenchStyle, Program};
-use clap::Command;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, Command};
 use keyrack_console::say;
 use keyrack_harness::Pin;
 use keyrack_harness::sink::Dialect;
@@ -34,16 +34,9 @@ pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
                 pin.help("Pin worker t to the t-th CPU this process may use [default: off]")
             })
     };
-    let matches = match command().try_get_matches_from(argv) {
+    let matches = match parsed("keybench", command, argv) {
         Ok(matches) => matches,
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-            say!("{}", error.render().to_string().trim_end());
-            return keyrack_console::DONE;
-        }
-        Err(error) => {
-            keyrack_console::refuse("keybench", &keyrack_console::usage_line(&error, &command()));
-            return keyrack_console::COULD_NOT;
-        }
+        Err(status) => return status,
     };
     let no_workload = matches.get_many::<String>("workload").is_none_or(|list| list.len() == 0);
     let modes = ["list", "selftest"].iter().any(|mode| matches.get_flag(mode));
@@ -57,6 +50,18 @@ pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
     })
 }
 
+/// The options of a command line. The error is an exit status: the help or a line is printed.
+fn parsed(name: &str, command: impl Fn() -> Command, argv: &[String]) -> Result<ArgMatches, u8> {
+    command().try_get_matches_from(argv).map_err(|error| {
+        if error.kind() == ErrorKind::DisplayHelp {
+            say!("{}", error.render().to_string().trim_end());
+            return keyrack_console::DONE;
+        }
+        keyrack_console::refuse(name, &keyrack_console::usage_line(&error, &command()));
+        keyrack_console::COULD_NOT
+    })
+}
+
 /// `plot.py DIR... [--out figures] [--format png|pdf|svg]`: the figures of runs, as PNG.
 pub(super) fn plot(argv: &[String], program: &dyn Program) -> u8 {
     let command = || {
@@ -64,16 +69,9 @@ pub(super) fn plot(argv: &[String], program: &dyn Program) -> u8 {
             .plot_command(Command::new("plot.py").disable_version_flag(true))
             .mut_arg("format", |format| format.default_value("png"))
     };
-    let matches = match command().try_get_matches_from(argv) {
+    let matches = match parsed("plot.py", command, argv) {
         Ok(matches) => matches,
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-            say!("{}", error.render().to_string().trim_end());
-            return keyrack_console::DONE;
-        }
-        Err(error) => {
-            keyrack_console::refuse("plot.py", &keyrack_console::usage_line(&error, &command()));
-            return keyrack_console::COULD_NOT;
-        }
+        Err(status) => return status,
     };
     program.plot(&matches).unwrap_or_else(|message| {
         keyrack_console::refuse("plot.py", &message);

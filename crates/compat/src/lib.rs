@@ -8,7 +8,6 @@
 mod dbbench;
 mod dbtest;
 mod deltafs;
-mod ended;
 mod keybench;
 mod line;
 mod mtclient;
@@ -17,6 +16,7 @@ mod mttest;
 mod mutilate;
 mod program;
 mod rows;
+mod run_messages;
 
 pub use program::{BenchStyle, LoadStyle, Program};
 

@@ -20,7 +20,7 @@ mod histogram;
 mod options;
 
 use super::line::Tool;
-use crate::{Program, ended};
+use crate::{Program, run_messages};
 use keyrack_flodb::Db;
 use keyrack_harness::probe::{LinuxHost, PinInfo, system_info};
 use keyrack_harness::sink::{Dialect, EntryShape, db_bench_head, db_bench_lines};
@@ -54,7 +54,7 @@ pub(super) fn main(argv: &[String], program: &dyn Program) -> u8 {
     TOOL.main(Options::parse(argv), options::help, |options| run(options, argv, program))
 }
 
-/// What is done, one after the other.
+/// A part of the run.
 #[derive(Debug)]
 enum Step {
     /// These jobs on one store, which is a new one if the first of them fills it.
@@ -90,7 +90,7 @@ fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, 
     let bench = Bench { options, dir: dir_of(options)?, fs: &fs, stop: Stop::default() };
     let surroundings = program.surroundings(&fs, argv, PROGRAM);
     let steps = steps(options);
-    // Whatever cannot run is refused before anything is removed.
+    // A benchmark that cannot run is refused before anything is removed.
     for step in &steps {
         if let Step::Jobs(jobs) = step {
             bench.plan(jobs, &surroundings)?;
@@ -199,7 +199,7 @@ impl Bench<'_> {
         let mut outputs = Outputs::open(&[], self.fs, &nowhere, Dialect::Keyrack, 1)?;
         let record = keyrack_harness::run(&plan, &mut outputs, &mut Notes, &self.stop)?;
         let printed = keyrack_console::print(&self.lines(&record));
-        let status = ended::status(PROGRAM, &record, &self.stop);
+        let status = run_messages::status(PROGRAM, &record, &self.stop);
         Ok(if printed == keyrack_console::DONE { status } else { printed })
     }
 
@@ -242,17 +242,12 @@ impl Bench<'_> {
     }
 }
 
-/// Says what is noted while it runs.
+/// Prints the notes of a run.
 struct Notes;
 
 impl Observer for Notes {
     fn event(&mut self, event: &Event<'_>) {
-        // A failure is said when all is over.
-        if let Event::Note(note) = event
-            && !note.contains(" repeat 1: ")
-        {
-            keyrack_console::refuse(PROGRAM, note);
-        }
+        run_messages::note(PROGRAM, event);
     }
 }
 

@@ -20,7 +20,7 @@ mod options;
 mod report;
 
 use super::line::Tool;
-use crate::{Program, ended};
+use crate::{Program, run_messages};
 use keyrack_harness::sink::{Dialect, SinkKind, SinkSpec, Target};
 use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop};
 use keyrack_record::Run;
@@ -85,7 +85,7 @@ fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, 
     Ok(conclude(options, &record, &watch, &stop))
 }
 
-/// What a sink writes, kept.
+/// Keeps the output of a sink.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<u8>>>);
 
@@ -109,7 +109,7 @@ impl Write for Captured {
 
 /// Prints what came of it. Returns the exit status.
 fn conclude(options: &Options, record: &Run, watch: &Watch, stop: &Stop) -> u8 {
-    let status = ended::status(PROGRAM, record, stop);
+    let status = run_messages::status(PROGRAM, record, stop);
     if let Some(point) = record.points.first()
         && let Some(repeat) = point.repeats.first()
         && !repeat.rows.is_empty()
@@ -178,12 +178,7 @@ struct Watch {
 
 impl Observer for Watch {
     fn event(&mut self, event: &Event<'_>) {
-        // A failure is said when all is over.
-        if let Event::Note(note) = event
-            && !note.contains(" repeat 1: ")
-        {
-            keyrack_console::refuse(PROGRAM, note);
-        }
+        run_messages::note(PROGRAM, event);
     }
 
     fn opened(&mut self, store: &dyn Store) {
