@@ -149,7 +149,7 @@ fn command() -> Command {
 }
 
 impl Options {
-    /// Reads a command line, program name first, behind what the environment says.
+    /// Reads the variables of the environment and then a command line, program name first.
     pub(super) fn parse(
         argv: &[String],
         variable: impl Fn(&str) -> Option<String>,
@@ -157,9 +157,15 @@ impl Options {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
         let mut words: Vec<String> = argv.iter().take(1).cloned().collect();
         for (name, option) in VARIABLES {
-            if let Some(value) = given(name) {
-                words.extend(word_of(name, option, &value).map_err(Exit::Usage)?);
-            }
+            let Some(value) = given(name) else { continue };
+            let Some(word) = word_of(name, option, &value).map_err(Exit::Usage)? else { continue };
+            words.push(word);
+            // A wrong value is refused by the name that the user gave it.
+            let alone = [&words[0], &words[words.len() - 1]].map(Clone::clone);
+            line::parse(&alone, command, Options::of).map_err(|exit| match exit {
+                Exit::Usage(why) => Exit::Usage(format!("{name}: {why}")),
+                exit => exit,
+            })?;
         }
         words.extend_from_slice(argv.get(1..).unwrap_or_default());
         line::parse(&words, command, Options::of)
@@ -440,8 +446,8 @@ mod tests {
         for (name, value, words) in [
             ("SCANS", "yes", "SCANS expects 0 or 1, not 'yes'"),
             ("MHT", "x", "MHT expects a whole number, not 'x'"),
-            ("MSL", "x", "--list-mb expects"),
-            ("INIT", "all", "--init expects seq, random or none, not 'all'"),
+            ("MSL", "x", "MSL: --list-mb expects"),
+            ("INIT", "all", "INIT: --init expects seq, random or none, not 'all'"),
         ] {
             let Err(Exit::Usage(why)) = parse_with("", &[(name, value)]) else { panic!("{name}") };
             assert!(why.contains(words), "{why}");
