@@ -87,6 +87,30 @@ fn rows_are_there_after_a_restart_with_other_threads() {
     assert_eq!(out.stdout, "mb, Bag, pin-threads disabled, logging enabled\n");
 }
 
+/// Checkpoints were in the first directory alone.
+#[test]
+fn checkpoints_are_spread_and_directories_open_in_any_order() {
+    let lab = with_dirs(&["l", "a", "b"]);
+    let served = mtd(&lab, "-j2 --port 0 --ld l --cd a,b");
+    mtclient(&lab, &served, "-j2 -l 300 cpa");
+    until(&served, "-", |_| {
+        lab.names("b").iter().any(|dir| {
+            lab.names(&format!("b/{dir}")).iter().any(|name| name.ends_with("-0001.rows"))
+        })
+    });
+    end(served, "INT");
+    for list in ["b,a", "a,b"] {
+        let out = lab.called("mtd", &format!("--no-run -j2 --ld l --cd {list}")).exits(0);
+        assert!(
+            out.stdout.ends_with("logging enabled\n"),
+            "a checkpoint was there: {}",
+            out.told()
+        );
+        assert!(out.stderr.contains(" rows"), "{}", out.told());
+    }
+    lab.called("mtd", "--no-run -j2 --ld l --cd b").exits(0).says("no b/kvd-ckp-gen");
+}
+
 /// Asks for the row of `key` until `is_it` says so, who is told whether there is one. Ends with the
 /// server.
 fn until(served: &Served, key: &str, is_it: impl Fn(bool) -> bool) {

@@ -35,7 +35,8 @@ use crate::Row;
 use crate::core::{Core, Disk};
 use crate::error::{Failure, of_files};
 use crate::manifest::{LogEntry, LogState, MANIFEST_NAME, Manifest, PartEntry};
-use crate::part::{PartWriter, is_part, path_of};
+use crate::part::PartWriter;
+use crate::part_dirs;
 use keyrack_store::Result;
 use keyrack_vfs::Fs;
 use std::ffi::OsStr;
@@ -72,12 +73,15 @@ pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
     core.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
     core.counts.checkpoint_bytes.store(next.bytes(), Ordering::Relaxed);
     core.counts.checkpoint_rows.store(rows, Ordering::Relaxed);
+    let mut dirs = part_dirs::all(&core.options, &manifest);
+    dirs.extend(part_dirs::all(&core.options, &next));
     *manifest = next;
     let starts = manifest.logs.iter().map(|log| log.start);
     for (log, start) in disk.logs.iter().zip(starts) {
         log.release(start).map_err(|error| disk.failed(error))?;
     }
-    remove_unnamed(&*disk.fs, &disk.dir, &manifest)?;
+    part_dirs::remove_unnamed(&*disk.fs, &disk.dir, &dirs, &manifest)?;
+    remove_unfinished(&*disk.fs, &disk.dir)?;
     remove_dropped(&*disk.fs, &disk.dir, &mut manifest)?;
     Ok(true)
 }
@@ -89,14 +93,16 @@ fn write(core: &Core, disk: &Disk, last: &Manifest) -> Result<Manifest> {
     let watermarks = core.watermarks.all();
     wait_until_logged(core, disk)?;
     let generation = last.generation + 1;
-    let parts = write_parts(core, disk, generation)?;
+    let parts = write_parts(core, disk, last.id, generation)?;
     wait_until_logged(core, disk)?;
     for log in &disk.logs {
         log.sync(log.published()).map_err(|error| disk.failed(error))?;
     }
     let clock = core.clock().max(watermarks.iter().copied().max().unwrap_or(0));
-    let next = Manifest { generation, clock, watermarks, logs, parts };
-    disk.fs.sync_dir(&disk.dir).map_err(|error| of_files(&error))?;
+    let next = Manifest { generation, id: last.id, clock, watermarks, logs, parts };
+    for dir in part_dirs::all(&core.options, &next) {
+        disk.fs.sync_dir(&disk.dir.join(dir)).map_err(|error| of_files(&error))?;
+    }
     publish(&*disk.fs, &disk.dir, &next)?;
     Ok(next)
 }
@@ -127,13 +133,17 @@ pub(crate) fn publish(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<()
 }
 
 /// Writes all rows.
-fn write_parts(core: &Core, disk: &Disk, generation: u64) -> Result<Vec<PartEntry>> {
-    let wanted = (core.tree.len() / PART_ROWS_MIN).max(1);
-    let wanted = wanted.min(core.options.checkpoint_parts as u64) as usize;
+fn write_parts(core: &Core, disk: &Disk, id: u64, generation: u64) -> Result<Vec<PartEntry>> {
+    let options = &core.options;
+    // Every directory gets a part.
+    let least = options.checkpoint_dirs.len().max(1) as u64;
+    let wanted = (core.tree.len() / PART_ROWS_MIN).max(least);
+    let wanted = wanted.min(options.checkpoint_parts as u64) as usize;
     let cuts = core.sample.cuts(wanted);
     let count = cuts.len() + 1;
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let parts = Mutex::new(vec![PartEntry { bytes: 0, rows: 0, checksum: 0 }; count]);
+    let empty = PartEntry { dir: std::path::PathBuf::new(), bytes: 0, rows: 0, checksum: 0 };
+    let parts = Mutex::new(vec![empty; count]);
     let work = || -> Result<()> {
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
@@ -142,8 +152,11 @@ fn write_parts(core: &Core, disk: &Disk, generation: u64) -> Result<Vec<PartEntr
             }
             let low = if part == 0 { &[][..] } else { &cuts[part - 1] };
             let high = cuts.get(part).map(Vec::as_slice);
-            let written = PartWriter::create(&*disk.fs, &disk.dir, generation, part)
-                .and_then(|writer| write_part(core, writer, low, high));
+            let part_dir = part_dirs::dir_of(options, id, part);
+            let written =
+                PartWriter::create(&*disk.fs, &disk.dir.join(&part_dir), generation, part)
+                    .and_then(|writer| write_part(core, writer, low, high))
+                    .map(|entry| PartEntry { dir: part_dir, ..entry });
             match written {
                 Ok(entry) => parts.lock().unwrap_or_else(PoisonError::into_inner)[part] = entry,
                 Err(error) => {
@@ -153,7 +166,7 @@ fn write_parts(core: &Core, disk: &Disk, generation: u64) -> Result<Vec<PartEntr
             }
         }
     };
-    let threads = core.options.thread_count().min(count);
+    let threads = options.thread_count().min(count);
     std::thread::scope(|scope| {
         let builder = || std::thread::Builder::new().name("checkpoint part".to_owned());
         // If a thread does not start, the others do its share.
@@ -197,15 +210,11 @@ fn write_part(
     }
 }
 
-/// Removes parts that the manifest does not name, and unfinished manifests.
-pub(crate) fn remove_unnamed(fs: &dyn Fs, dir: &Path, manifest: &Manifest) -> Result<()> {
-    let parts = 0..manifest.parts.len();
-    let named: Vec<_> = parts.map(|part| path_of(dir, manifest.generation, part)).collect();
+/// Removes unfinished manifests.
+pub(crate) fn remove_unfinished(fs: &dyn Fs, dir: &Path) -> Result<()> {
     for entry in fs.list(dir).map_err(|error| of_files(&error))? {
-        let path = dir.join(&entry.name);
-        let is_old = is_part(&entry.name) && !named.contains(&path);
-        if is_old || is_unfinished(&entry.name) {
-            remove(fs, &path)?;
+        if is_unfinished(&entry.name) {
+            remove(fs, &dir.join(&entry.name))?;
         }
     }
     Ok(())
@@ -217,7 +226,7 @@ fn is_unfinished(name: &OsStr) -> bool {
     name.is_some_and(|name| name.starts_with(MANIFEST_NAME) && name.ends_with(".tmp"))
 }
 
-fn remove(fs: &dyn Fs, path: &Path) -> Result<()> {
+pub(crate) fn remove(fs: &dyn Fs, path: &Path) -> Result<()> {
     match fs.remove_file(path) {
         Err(error) if !error.is_not_found() => Err(of_files(&error)),
         _ => Ok(()),

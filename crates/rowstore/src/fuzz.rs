@@ -73,10 +73,11 @@ fn manifest() -> Vec<u8> {
     let log = |path: &str, start, state| LogEntry { path: path.into(), start, state, id: 3 };
     let manifest = Manifest {
         generation: 5,
+        id: 0,
         clock: 99,
         watermarks: vec![1, 2],
         logs: vec![log("log", 77, LogState::Begun), log("/other", 0, LogState::New)],
-        parts: vec![PartEntry { bytes: 10, rows: 1, checksum: 9 }],
+        parts: vec![PartEntry { dir: "".into(), bytes: 10, rows: 1, checksum: 9 }],
     };
     manifest.encode().unwrap()
 }
@@ -149,8 +150,8 @@ fn check_part(input: &[u8], dice: &mut Dice) -> Shape {
     let fs = MemFs::new();
     let options = OpenOptions::new().write(true).create(true);
     fs.open(&path_of(dir(), GENERATION, 1), &options).unwrap().write_at(0, &bytes).unwrap();
-    let entry = PartEntry { bytes: bytes.len() as u64, rows, checksum: 0 };
-    let mut reader = PartReader::open(&fs, dir(), GENERATION, 1, entry).unwrap();
+    let entry = PartEntry { dir: "".into(), bytes: bytes.len() as u64, rows, checksum: 0 };
+    let mut reader = PartReader::open(&fs, dir(), GENERATION, 1, &entry).unwrap();
     let mut blocks = 0;
     loop {
         match reader.next() {

@@ -77,6 +77,7 @@ mod model;
 mod notifier;
 mod options;
 mod part;
+mod part_dirs;
 mod record;
 mod recovery;
 mod row;

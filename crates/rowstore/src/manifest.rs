@@ -11,6 +11,7 @@
 //! *dropped* when a checkpoint contains all its rows. Then its files are removed.
 
 use crate::options::{LOGS_MAX, PARTS_MAX};
+use crate::part_dirs::name_of;
 use crate::watermarks::STRIPES;
 use crc_fast::crc32_iscsi;
 use keyrack_store::{Error, Result};
@@ -19,12 +20,14 @@ use std::path::{Path, PathBuf};
 /// The file's name in the directory of the store.
 pub(crate) const MANIFEST_NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"KEYRROWM";
-/// Version 1 has no identities of logs and no checksums of parts.
-const VERSION: u32 = 2;
+/// Version 1 has no identities of logs and no checksums of parts. Version 2 has all parts in the
+/// store's directory, and is written where that is so.
+const VERSION: u32 = 3;
+const VERSION_OF_ONE_DIR: u32 = 2;
 const CHECKSUM_BYTES: usize = 4;
 /// The maximum size of a manifest.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
-/// The longest path of a log.
+/// The longest path of a log, or of a directory of parts.
 const PATH_BYTES_MAX: u64 = 4096;
 /// Delete watermarks that a manifest may have: a power of two.
 const STRIPES_MAX: u64 = 1 << 20;
@@ -52,8 +55,10 @@ pub(crate) struct LogEntry {
 }
 
 /// A file of the checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartEntry {
+    /// Its directory, relative to that of the store.
+    pub(crate) dir: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
     /// The checksum of its blocks' checksums; 0 if an earlier version wrote it.
@@ -64,6 +69,8 @@ pub(crate) struct PartEntry {
 pub(crate) struct Manifest {
     /// The generation of the checkpoint; 0 if there is none.
     pub(crate) generation: u64,
+    /// In the names of the directories of parts; 0 without such directories.
+    pub(crate) id: u64,
     /// No row in the checkpoint, and no row removed before it, has a larger version.
     pub(crate) clock: u64,
     /// Delete watermarks: an entry is skipped if its version is not above that of its key.
@@ -77,6 +84,7 @@ impl Manifest {
     pub(crate) fn empty() -> Self {
         Manifest {
             generation: 0,
+            id: 0,
             clock: 0,
             watermarks: vec![0; STRIPES],
             logs: Vec::new(),
@@ -99,37 +107,36 @@ impl Manifest {
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if self.id == 0 { VERSION_OF_ONE_DIR } else { VERSION };
+        out.extend_from_slice(&version.to_le_bytes());
         for count in [self.watermarks.len(), self.logs.len(), self.parts.len()] {
             out.extend_from_slice(&(count as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.clock.to_le_bytes());
+        if version == VERSION {
+            out.extend_from_slice(&self.id.to_le_bytes());
+        }
         for watermark in &self.watermarks {
             out.extend_from_slice(&watermark.to_le_bytes());
         }
         for log in &self.logs {
-            let path = log.path.to_str().filter(|path| path.len() as u64 <= PATH_BYTES_MAX);
-            let Some(path) = path else {
-                return Err(Error::usage(format!(
-                    "the path of a log is UTF-8 of at most {PATH_BYTES_MAX} bytes, not '{}'",
-                    log.path.display()
-                )));
-            };
             out.extend_from_slice(&log.start.to_le_bytes());
             out.push(match log.state {
                 LogState::New => 0,
                 LogState::Begun => 1,
                 LogState::Dropped => 2,
             });
-            out.extend_from_slice(&(path.len() as u32).to_le_bytes());
-            out.extend_from_slice(path.as_bytes());
+            push_path(&mut out, &log.path)?;
             out.extend_from_slice(&log.id.to_le_bytes());
         }
         for part in &self.parts {
             out.extend_from_slice(&part.bytes.to_le_bytes());
             out.extend_from_slice(&part.rows.to_le_bytes());
             out.extend_from_slice(&part.checksum.to_le_bytes());
+            if version == VERSION {
+                push_path(&mut out, &part.dir)?;
+            }
         }
         let checksum = crc32_iscsi(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
@@ -178,16 +185,22 @@ impl Manifest {
             return Err("an impossible number of logs or parts");
         }
         let (generation, clock) = (reader.u64()?, reader.u64()?);
+        let id = if version < VERSION { 0 } else { reader.u64()? };
         let watermarks =
             (0..watermarks).map(|_| reader.u64()).collect::<std::result::Result<_, _>>()?;
         let logs = (0..logs).map(|_| reader.log(version)).collect::<std::result::Result<_, _>>()?;
         let part = |_| {
             let (bytes, rows) = (reader.u64()?, reader.u64()?);
             let checksum = if version == 1 { 0 } else { reader.u32()? };
-            Ok(PartEntry { bytes, rows, checksum })
+            let dir = if version < VERSION { PathBuf::new() } else { reader.path()? };
+            // Files are removed there.
+            if !dir.as_os_str().is_empty() && !dir.ends_with(name_of(id)) {
+                return Err("a part in a directory of another store");
+            }
+            Ok(PartEntry { dir, bytes, rows, checksum })
         };
         let parts = (0..parts).map(part).collect::<std::result::Result<_, &'static str>>()?;
-        Ok(Manifest { generation, clock, watermarks, logs, parts })
+        Ok(Manifest { generation, id, clock, watermarks, logs, parts })
     }
 }
 
@@ -220,18 +233,34 @@ impl Reader<'_> {
             [2] => LogState::Dropped,
             _ => return Err("an unknown state of a log"),
         };
+        let path = self.path()?;
+        let id = if version == 1 { 0 } else { self.u64()? };
+        Ok(LogEntry { path, start, state, id })
+    }
+
+    fn path(&mut self) -> std::result::Result<PathBuf, &'static str> {
         let len = self.u32()?;
         if u64::from(len) > PATH_BYTES_MAX {
-            return Err("an impossible path of a log");
+            return Err("an impossible path");
         }
         let rest = &self.bytes[self.at..];
         let path = rest.get(..len as usize).ok_or("the file ends too early")?;
         let path = std::str::from_utf8(path).map_err(|_| "a path that is not UTF-8")?;
-        let path = PathBuf::from(path);
         self.at += len as usize;
-        let id = if version == 1 { 0 } else { self.u64()? };
-        Ok(LogEntry { path, start, state, id })
+        Ok(PathBuf::from(path))
     }
+}
+
+fn push_path(out: &mut Vec<u8>, path: &Path) -> Result<()> {
+    let Some(text) = path.to_str().filter(|path| path.len() as u64 <= PATH_BYTES_MAX) else {
+        return Err(Error::usage(format!(
+            "the path of a log or of parts is UTF-8 of at most {PATH_BYTES_MAX} bytes, not '{}'",
+            path.display()
+        )));
+    };
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -243,6 +272,7 @@ mod tests {
             |path: &str, start, state| LogEntry { path: path.into(), start, state, id: start };
         Manifest {
             generation: 5,
+            id: 0,
             clock: 99,
             watermarks: vec![1, 2, 3, 4],
             logs: vec![
@@ -251,15 +281,21 @@ mod tests {
                 log("old", 8, LogState::Dropped),
             ],
             parts: vec![
-                PartEntry { bytes: 10, rows: 1, checksum: 5 },
-                PartEntry { bytes: 20, rows: 2, checksum: 6 },
+                PartEntry { dir: PathBuf::new(), bytes: 10, rows: 1, checksum: 5 },
+                PartEntry { dir: PathBuf::new(), bytes: 20, rows: 2, checksum: 6 },
             ],
         }
     }
 
+    fn spread() -> Manifest {
+        let mut manifest = Manifest { id: 7, ..sample() };
+        manifest.parts[1].dir = Path::new("../b").join(name_of(7));
+        manifest
+    }
+
     #[test]
     fn what_was_written_is_read() {
-        for manifest in [sample(), Manifest::empty()] {
+        for manifest in [sample(), spread(), Manifest::empty()] {
             let bytes = manifest.encode().unwrap();
             assert_eq!(Manifest::decode(Path::new("/m"), &bytes).unwrap(), manifest);
         }
@@ -277,7 +313,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_found() {
-        let bytes = sample().encode().unwrap();
+        let bytes = spread().encode().unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -289,10 +325,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_part_in_the_directory_of_another_store_is_refused() {
+        let manifest = Manifest { id: 8, ..spread() };
+        let error = Manifest::decode(Path::new("/m"), &manifest.encode().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("directory of another store"), "{error}");
+    }
+
     /// A checksum that is right does not make content believable.
     #[test]
     fn impossible_content_is_refused_whatever_its_checksum() {
-        let whole = sample().encode().unwrap();
+        let whole = spread().encode().unwrap();
         let body = &whole[..whole.len() - CHECKSUM_BYTES];
         for at in MAGIC.len()..body.len() {
             for byte in [0, 3, 0x80, 0xff] {

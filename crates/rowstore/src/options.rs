@@ -34,6 +34,11 @@ pub struct Options {
     /// The directories of the logs, relative to that of the store. Sessions use them round robin.
     /// Logs of earlier openings in other directories are read, and the next checkpoint drops them.
     pub log_dirs: Vec<PathBuf>,
+    /// The directories of the parts of checkpoints, relative to that of the store, in turn. They
+    /// must exist. The store makes a directory of its own in each. Empty: the store's directory.
+    /// Parts of earlier openings in other directories are read, and the next checkpoint removes
+    /// them.
+    pub checkpoint_dirs: Vec<PathBuf>,
     /// Bytes of a segment of a log: a power of two, from 4 KiB to 1 GiB.
     pub segment_bytes: u64,
     /// The longest key.
@@ -71,6 +76,7 @@ impl Default for Options {
         Options {
             durability: Durability::Os,
             log_dirs: vec![PathBuf::from("log")],
+            checkpoint_dirs: Vec::new(),
             segment_bytes: 128 << 20,
             key_bytes_max: 1 << 20,
             row_bytes_max: 64 << 20,
@@ -148,6 +154,12 @@ impl Options {
                 self.log_dirs.len()
             ));
         }
+        if self.checkpoint_dirs.len() > PARTS_MAX {
+            return refuse(format!(
+                "a checkpoint has at most {PARTS_MAX} directories (got {})",
+                self.checkpoint_dirs.len()
+            ));
+        }
         if !(1..=PARTS_MAX).contains(&self.checkpoint_parts) {
             return refuse(format!(
                 "checkpoint_parts must be from 1 to {PARTS_MAX} (got {})",
@@ -180,6 +192,7 @@ mod tests {
             Options { group_bytes_max: 0, ..good.clone() },
             Options { key_bytes_max: 17 << 20, ..good.clone() },
             Options { log_dirs: Vec::new(), ..good.clone() },
+            Options { checkpoint_dirs: vec![PathBuf::new(); 1025], ..good.clone() },
             Options { checkpoint_parts: 0, ..good.clone() },
             Options { threads: 65, ..good.clone() },
             Options { durability: Durability::Interval(0), ..good },

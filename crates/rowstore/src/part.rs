@@ -129,11 +129,12 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Makes the part durable, but for its name.
+    /// Makes the part durable, but for its name. The entry has no directory yet.
     pub(crate) fn finish(mut self) -> Result<PartEntry> {
         self.write()?;
         self.file.sync_all().map_err(|error| of_files(&error))?;
-        Ok(PartEntry { bytes: self.offset, rows: self.rows, checksum: self.checksum })
+        let dir = PathBuf::new();
+        Ok(PartEntry { dir, bytes: self.offset, rows: self.rows, checksum: self.checksum })
     }
 }
 
@@ -165,7 +166,7 @@ impl PartReader {
         dir: &Path,
         generation: u64,
         part: usize,
-        entry: PartEntry,
+        entry: &PartEntry,
     ) -> Result<Self> {
         let path = path_of(dir, generation, part);
         let file = match fs.open(&path, &OpenOptions::new().read(true)) {
@@ -180,6 +181,7 @@ impl PartReader {
             return Err(Error::corruption(&path, bytes.min(entry.bytes), what));
         }
         let (offset, rows, checksum, block) = (0, 0, 0, Vec::new());
+        let entry = entry.clone();
         Ok(PartReader { file, path, generation, part, entry, offset, rows, checksum, block })
     }
 
@@ -304,7 +306,7 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    fn read(fs: &MemFs, entry: PartEntry) -> Result<u64> {
+    fn read(fs: &MemFs, entry: &PartEntry) -> Result<u64> {
         let mut reader = PartReader::open(fs, Path::new("/"), 3, 1, entry)?;
         let mut rows = 0;
         while let Some(block) = reader.next()? {
@@ -322,7 +324,7 @@ mod tests {
         let fs = MemFs::new();
         let entry = write(&fs);
         assert!(entry.bytes > BLOCK_BYTES as u64, "more than one block");
-        assert_eq!(read(&fs, entry).unwrap(), 100);
+        assert_eq!(read(&fs, &entry).unwrap(), 100);
         let name = path_of(Path::new("/"), 3, 1);
         assert!(is_part(name.file_name().unwrap()));
         for name in ["checkpoint-3-0001.rows", "log", "checkpoint-0000000000000003-0001.row"] {
@@ -339,16 +341,16 @@ mod tests {
         let file = fs.open(&path, &OpenOptions::new().read(true).write(true)).unwrap();
         for at in (0..whole.len()).step_by(611).chain(0..200) {
             file.write_at(at as u64, &[whole[at] ^ 4]).unwrap();
-            let error = read(&fs, entry).unwrap_err();
+            let error = read(&fs, &entry).unwrap_err();
             assert!(
                 matches!(&error, Error::Corruption { path: found, .. } if *found == path),
                 "byte {at}: {error}"
             );
             file.write_at(at as u64, &[whole[at]]).unwrap();
         }
-        assert!(read(&fs, PartEntry { rows: 101, ..entry }).is_err());
-        assert!(read(&fs, PartEntry { bytes: entry.bytes + 1, ..entry }).is_err());
+        assert!(read(&fs, &PartEntry { rows: 101, ..entry.clone() }).is_err());
+        assert!(read(&fs, &PartEntry { bytes: entry.bytes + 1, ..entry.clone() }).is_err());
         file.set_len(entry.bytes - 1).unwrap();
-        assert!(read(&fs, entry).is_err());
+        assert!(read(&fs, &entry).is_err());
     }
 }

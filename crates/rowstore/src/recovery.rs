@@ -174,7 +174,8 @@ impl<'a> Recovery<'a> {
 
     fn load_part(&self, fs: &dyn Fs, dir: &Path, part: usize) -> Result<()> {
         let core = self.core;
-        let entry = self.manifest.parts[part];
+        let entry = &self.manifest.parts[part];
+        let dir = &dir.join(&entry.dir);
         let mut reader = PartReader::open(fs, dir, self.manifest.generation, part, entry)?;
         let (mut bytes, mut volatile) = (0, 0);
         while let Some(rows) = reader.next()? {

@@ -1,12 +1,13 @@
 //! The store: opening, closing, and the operations on all rows.
 
-use crate::checkpoint::{checkpoint, publish, remove_dropped, remove_unnamed};
+use crate::checkpoint::{checkpoint, publish, remove_dropped, remove_unfinished};
 use crate::core::{Core, Disk};
 use crate::error::{Failure, of_files, of_log};
 use crate::maintenance::Maintenance;
 use crate::manifest::{LogEntry, LogState, MANIFEST_NAME, Manifest};
 use crate::options::Options;
 use crate::part::is_part;
+use crate::part_dirs;
 use crate::record::Record;
 use crate::recovery::{Progress, Recovered, Recovery, has_segments};
 use crate::session::Session;
@@ -238,7 +239,8 @@ fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
     if found.is_none() {
         refuse_existing_files(fs, dir, options)?;
     }
-    remove_unnamed(fs, dir, &manifest)?;
+    part_dirs::remove_unnamed(fs, dir, &part_dirs::all(options, &manifest), &manifest)?;
+    remove_unfinished(fs, dir)?;
     remove_dropped(fs, dir, &mut manifest)?;
     let mut others = std::mem::take(&mut manifest.logs);
     for path in &options.log_dirs {
@@ -263,9 +265,14 @@ fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
     for log in manifest.logs.iter_mut().filter(|log| log.id == 0) {
         log.id = keyrack_wal::new_id(fs);
     }
+    if manifest.id == 0 && !options.checkpoint_dirs.is_empty() {
+        manifest.id = keyrack_wal::new_id(fs);
+    }
     if found.as_ref() != Some(&manifest) {
         publish(fs, dir, &manifest)?;
     }
+    // The identity in their names is durable.
+    part_dirs::create(fs, dir, options, manifest.id)?;
     Ok(manifest)
 }
 

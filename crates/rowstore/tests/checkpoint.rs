@@ -1,11 +1,12 @@
 //! Checkpoints: what they hold, what they let go of, and what goes on meanwhile.
 
 use crate::support::{DIR, close, content, get, open, stat, tiny, with_logs};
-use keyrack_rowstore::{Options, RowSession, Rows};
+use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
 use keyrack_store::Error;
 use keyrack_testkit::damage::directory;
 use keyrack_vfs::{CrashPolicy, Fs, MemFs, OpenOptions};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 fn fill(session: &mut dyn RowSession, rows: u32, round: u8) {
@@ -38,6 +39,51 @@ fn logs_do_not_grow_without_bound() {
     assert_eq!(store.recovered().checkpoint_rows, 2000);
     assert!(store.recovered().log_records <= 1, "{:?}", store.recovered());
     assert!(content(&store) == expected);
+}
+
+fn parts_below(disk: &MemFs, dir: &str) -> Vec<String> {
+    let names = directory(disk, Path::new(dir)).into_keys();
+    let names = names.map(|path| path.to_string_lossy().into_owned());
+    names.filter(|path| path.ends_with(".rows")).collect()
+}
+
+#[test]
+fn parts_are_spread_over_directories_and_any_list_of_them_opens() {
+    let disk = MemFs::new();
+    ["/a", "/b", "/c"].iter().for_each(|dir| disk.create_dir_all(Path::new(dir)).unwrap());
+    let dirs = |dirs: &[&str]| Options {
+        checkpoint_dirs: dirs.iter().map(|dir| Path::new("..").join(dir)).collect(),
+        ..tiny()
+    };
+    let store = open(&disk, dirs(&["a", "b"]));
+    fill(&mut *store.session().unwrap(), 2000, 1);
+    assert!(store.checkpoint().unwrap());
+    let expected = content(&store);
+    close(store);
+    let count = |dir: &str| parts_below(&disk, dir).len();
+    assert_eq!((count("/a"), count("/b"), count(DIR)), (1, 1, 0), "few rows, and yet both");
+    // A store that shares a directory takes nothing away, and neither does an opening.
+    let other = RowStore::open(Arc::new(disk.clone()), Path::new("/other"), dirs(&["b"]), &|_| {});
+    close(other.unwrap());
+    for list in [&["b", "a"][..], &["c"], &[]] {
+        let store = open(&disk, dirs(list));
+        assert_eq!(store.recovered().checkpoint_rows, 2000, "{list:?}");
+        assert!(content(&store) == expected, "{list:?}");
+        close(store);
+    }
+    let store = open(&disk, dirs(&["c"]));
+    assert!(store.checkpoint().unwrap());
+    assert_eq!((count("/a"), count("/b"), count("/c")), (0, 0, 1), "the next one moves them");
+    close(store);
+    let part = parts_below(&disk, "/c").remove(0);
+    disk.remove_file(&Path::new("/c").join(&part)).unwrap();
+    let damaged = RowStore::open(Arc::new(disk.clone()), Path::new(DIR), dirs(&["c"]), &|_| {});
+    let error = damaged.unwrap_err();
+    assert!(matches!(&error, Error::Corruption { .. }), "{error}");
+    let name = part.rsplit('/').next().unwrap();
+    assert!(error.to_string().contains(name), "{error}");
+    let absent = RowStore::open(Arc::new(disk.clone()), Path::new("/new"), dirs(&["x"]), &|_| {});
+    assert!(absent.unwrap_err().to_string().contains("/x/"), "the directory is named");
 }
 
 /// The second one did not, when the log grew beyond its limit while the first was written.

@@ -146,6 +146,8 @@ fn options(plan: Plan, draw: &mut Draw) -> Options {
         threads: 1 + draw.below(2),
         checkpoint_log_bytes: if plan.has_thread { 3000 } else { 0 },
         checkpoint_on_close: draw.below(3) == 0,
+        // Parts in a directory below the store's, as they would be on another disk.
+        checkpoint_dirs: vec![std::path::PathBuf::new(); draw.below(3)],
         ..with_logs(1 + draw.below(3))
     }
     .with_segment_bytes([16 << 10, 64 << 10][draw.below(2)])

@@ -18,7 +18,6 @@
 //! - It listens to this machine alone, since the protocol has no passwords: `--host`, `--insecure`.
 //! - A thread is a loop that serves TCP and UDP; a thread's log is its own.
 //! - Files of the original are not read, and not overlooked either: see [`places`].
-//! - Checkpoints are in the first of several directories of checkpoints.
 
 mod options;
 mod places;
@@ -56,16 +55,10 @@ pub(super) fn main(argv: &[String]) -> u8 {
 
 fn run(options: &Options) -> Result<u8> {
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
-    let server = server_options(options, &*fs)?;
+    let places = if options.has_log { Some(Places::of(options, &*fs)?) } else { None };
+    let server = server_options(options, places.as_ref())?;
     for line in &options.explained {
         keyrack_console::refuse(PROGRAM, line);
-    }
-    if let (true, [first, _, ..]) = (options.has_log, &options.checkpoint_dirs[..]) {
-        let first = first.display();
-        keyrack_console::refuse(
-            PROGRAM,
-            &format!("checkpoints are in {first}, the first of --ckpdir, alone"),
-        );
     }
     keyrack_console::start_log(server.log_level, server.log_format);
     keyrack_vfs::keep_private();
@@ -73,7 +66,7 @@ fn run(options: &Options) -> Result<u8> {
     let ender = control.clone();
     keyrack_console::on_signals(move || ender.end()).map_err(Error::usage)?;
     keyrack_console::print(&banner(options));
-    let rows = keyrack_console::open_logged(|| open(options, &server, &fs))?;
+    let rows = keyrack_console::open_logged(|| open(options, &server, places, &fs))?;
     if options.runs_nothing {
         say!("{} rows", rows.len());
         rows.close()?;
@@ -90,12 +83,12 @@ fn run(options: &Options) -> Result<u8> {
 }
 
 /// What a server is started with to be what the options ask for.
-fn server_options(options: &Options, fs: &dyn Fs) -> Result<ServerOptions> {
+fn server_options(options: &Options, places: Option<&Places>) -> Result<ServerOptions> {
     let listen =
         |scheme: &str| Listen::parse(&format!("{scheme}://{}:{}", options.host, options.port));
-    let is_on_disk = options.has_log;
-    let places = if is_on_disk { Some(Places::of(options, fs)?) } else { None };
-    let (data_dir, log_dirs) = places.map(|places| (places.store, places.logs)).unzip();
+    let is_on_disk = places.is_some();
+    let dirs = places.map(|places| (places.store.clone(), places.logs.clone()));
+    let (data_dir, log_dirs) = dirs.unzip();
     let every = match options.checkpoints {
         Checkpoints::Every(interval) if is_on_disk => interval,
         _ => std::time::Duration::ZERO,
@@ -124,7 +117,12 @@ fn server_options(options: &Options, fs: &dyn Fs) -> Result<ServerOptions> {
 }
 
 /// Opens the rows, and says which files of a checkpoint there are not.
-fn open(options: &Options, server: &ServerOptions, fs: &Arc<dyn Fs>) -> Result<Box<dyn Rows>> {
+fn open(
+    options: &Options,
+    server: &ServerOptions,
+    places: Option<Places>,
+    fs: &Arc<dyn Fs>,
+) -> Result<Box<dyn Rows>> {
     let threads = options.threads as usize;
     let row_options = keyrack_console::row_options(server);
     let row_options = RowOptions {
@@ -132,12 +130,13 @@ fn open(options: &Options, server: &ServerOptions, fs: &Arc<dyn Fs>) -> Result<B
         threads: threads.min(CHECKPOINT_THREADS_MAX),
         ..row_options
     };
-    let Some(dir) = &server.data_dir else {
+    let Some(places) = places else {
         return Ok(Box::new(RowStore::in_memory(row_options)?));
     };
+    let row_options = RowOptions { checkpoint_dirs: places.checkpoints, ..row_options };
     let shown = AtomicU64::new(0);
     let report = |progress: Progress| keyrack_console::log_progress(progress, &shown);
-    let store = RowStore::open(Arc::clone(fs), dir, row_options, &report)?;
+    let store = RowStore::open(Arc::clone(fs), &places.store, row_options, &report)?;
     if store.recovered().generation == 0 {
         let missing = Places::looked_for(options);
         let lines: Vec<String> =

@@ -55,7 +55,8 @@ const OPTIONS: &[Opt] = &[
     flag("pin", 'p', "Pin each thread to a CPU of its own"),
     value("cores", NONE, "CORES", "Pin to these: FIRST, FIRST+STRIDE or A,B,C; needs --pin"),
     value("logdir", NONE, "DIRS", "Directories of logs, dealt out in turn (default .)").or(&["ld"]),
-    value("ckpdir", NONE, "DIRS", "Directory of checkpoints (default .)").or(&["ckdir", "cd"]),
+    value("ckpdir", NONE, "DIRS", "Directories of checkpoints, dealt out in turn (default .)")
+        .or(&["ckdir", "cd"]),
     value(
         "checkpoint",
         'c',

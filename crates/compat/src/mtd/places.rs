@@ -1,8 +1,12 @@
 //! Where `mtd` keeps what it stores, and what it must not touch there.
 //!
 //! ```text
-//!   CKPDIR/kvd-ckp/          the store: its manifest, its lock, the parts of its checkpoint
-//!   LOGDIR i % n/kvd-log-i/  the segments of log i
+//!   CKPDIR/kvd-ckp/             the store: its manifest, its lock, the parts of its checkpoint
+//!   LOGDIR i % n/kvd-log-i/     the segments of log i
+//!
+//!   of several directories of checkpoints:
+//!   CKPDIR 0/kvd-ckp/           the manifest and the lock, wherever in the list it is later
+//!   CKPDIR i % n/checkpoint-ID/ part i of the checkpoint, from thread i
 //! ```
 //!
 //! The original has files of such names: `kvd-log-I`, `kvd-ckp-gen`, `kvd-ckp-GEN-I`. They are
@@ -30,6 +34,8 @@ pub(super) struct Places {
     pub(super) store: PathBuf,
     /// Relative to that.
     pub(super) logs: Vec<PathBuf>,
+    /// Relative to that; empty if there is one directory, which has all.
+    pub(super) checkpoints: Vec<PathBuf>,
 }
 
 impl Places {
@@ -38,17 +44,24 @@ impl Places {
         for dir in options.log_dirs.iter().chain(&options.checkpoint_dirs) {
             look_for_strangers(fs, dir)?;
         }
-        let store = options.checkpoint_dirs[0].join(STORE_NAME);
+        let store = store_in(fs, &options.checkpoint_dirs)?;
         let from = if fs.exists(&store)? {
             fs.canonicalize(&store)?
         } else {
-            fs.canonicalize(&options.checkpoint_dirs[0])?.join(STORE_NAME)
+            fs.canonicalize(store.parent().expect("it is in a directory"))?.join(STORE_NAME)
         };
         let logs = (0..LOGS_MAX.min(options.threads as usize)).map(|log| {
             let dir = fs.canonicalize(&options.log_dirs[log % options.log_dirs.len()])?;
             Ok(relative(&from, &dir.join(format!("{LOG_PREFIX}{log}"))))
         });
-        Ok(Places { logs: logs.collect::<Result<_>>()?, store })
+        let logs = logs.collect::<Result<_>>()?;
+        let mut checkpoints = Vec::new();
+        if options.checkpoint_dirs.len() > 1 {
+            for dir in &options.checkpoint_dirs {
+                checkpoints.push(relative(&from, &fs.canonicalize(dir)?));
+            }
+        }
+        Ok(Places { store, logs, checkpoints })
     }
 
     /// The names that the original gives its first checkpoint.
@@ -57,6 +70,25 @@ impl Places {
         let parts = (0..options.threads as usize)
             .map(|part| dirs[part % dirs.len()].join(format!("{CHECKPOINT_PREFIX}0-{part}")));
         std::iter::once(dirs[0].join(format!("{CHECKPOINT_PREFIX}gen"))).chain(parts).collect()
+    }
+}
+
+/// The store in one of the directories; in the first if there is none yet.
+fn store_in(fs: &dyn Fs, dirs: &[PathBuf]) -> Result<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for store in dirs.iter().map(|dir| dir.join(STORE_NAME)) {
+        if fs.exists(&store)? {
+            found.push(store);
+        }
+    }
+    match found.as_slice() {
+        [] => Ok(dirs[0].join(STORE_NAME)),
+        [store] => Ok(store.clone()),
+        [one, other, ..] => Err(Error::usage(format!(
+            "'{}' and '{}' are two stores: name the directories of one",
+            one.display(),
+            other.display()
+        ))),
     }
 }
 
@@ -115,6 +147,26 @@ mod tests {
         assert_eq!(places.logs, logs.map(PathBuf::from));
         let places = Places::of(&options("-j1 --ld /b/c --cd /b/c"), &fs).unwrap();
         assert_eq!(places.logs, [PathBuf::from("../kvd-log-0")]);
+    }
+
+    #[test]
+    fn the_store_is_found_in_any_order_of_its_directories() {
+        let fs = MemFs::new();
+        for dir in ["/a", "/b", "/c"] {
+            fs.create_dir_all(Path::new(dir)).unwrap();
+        }
+        let places = |line: &str| Places::of(&options(line), &fs);
+        let first = places("-j1 --ld /c --cd /a,/b").unwrap();
+        assert_eq!(first.store, Path::new("/a/kvd-ckp"));
+        assert_eq!(first.checkpoints, ["..", "../../b"].map(PathBuf::from));
+        fs.create_dir_all(Path::new("/b/kvd-ckp")).unwrap();
+        let second = places("-j1 --ld /c --cd /a,/b").unwrap();
+        assert_eq!(second.store, Path::new("/b/kvd-ckp"));
+        assert_eq!(second.checkpoints, ["../../a", ".."].map(PathBuf::from));
+        assert!(places("-j1 --ld /c --cd /b").unwrap().checkpoints.is_empty());
+        fs.create_dir_all(Path::new("/a/kvd-ckp")).unwrap();
+        let error = places("-j1 --ld /c --cd /a,/b").unwrap_err().to_string();
+        assert!(error.contains("are two stores"), "{error}");
     }
 
     #[test]
