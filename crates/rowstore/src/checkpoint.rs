@@ -214,7 +214,7 @@ fn write_part(
 pub(crate) fn remove_unfinished(fs: &dyn Fs, dir: &Path) -> Result<()> {
     for entry in fs.list(dir).map_err(|error| of_files(&error))? {
         if is_unfinished(&entry.name) {
-            remove(fs, &dir.join(&entry.name))?;
+            part_dirs::remove(fs, &dir.join(&entry.name))?;
         }
     }
     Ok(())
@@ -224,13 +224,6 @@ pub(crate) fn remove_unfinished(fs: &dyn Fs, dir: &Path) -> Result<()> {
 fn is_unfinished(name: &OsStr) -> bool {
     let name = name.to_str().and_then(|name| name.strip_prefix('.'));
     name.is_some_and(|name| name.starts_with(MANIFEST_NAME) && name.ends_with(".tmp"))
-}
-
-pub(crate) fn remove(fs: &dyn Fs, path: &Path) -> Result<()> {
-    match fs.remove_file(path) {
-        Err(error) if !error.is_not_found() => Err(of_files(&error)),
-        _ => Ok(()),
-    }
 }
 
 /// Removes the files of dropped logs, and then the logs from `manifest`. The manifest on disk names

@@ -11,7 +11,6 @@
 //! *dropped* when a checkpoint contains all its rows. Then its files are removed.
 
 use crate::options::{LOGS_MAX, PARTS_MAX};
-use crate::part_dirs::name_of;
 use crate::watermarks::STRIPES;
 use crc_fast::crc32_iscsi;
 use keyrack_store::{Error, Result};
@@ -31,6 +30,11 @@ const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 const PATH_BYTES_MAX: u64 = 4096;
 /// Delete watermarks that a manifest may have: a power of two.
 const STRIPES_MAX: u64 = 1 << 20;
+
+/// The name of a store's directory in each of the directories of parts.
+pub(crate) fn parts_dir_name(id: u64) -> String {
+    format!("checkpoint-{id:016x}")
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogState {
@@ -194,7 +198,7 @@ impl Manifest {
             let checksum = if version == 1 { 0 } else { reader.u32()? };
             let dir = if version < VERSION { PathBuf::new() } else { reader.path()? };
             // Files are removed there.
-            if !dir.as_os_str().is_empty() && !dir.ends_with(name_of(id)) {
+            if !dir.as_os_str().is_empty() && !dir.ends_with(parts_dir_name(id)) {
                 return Err("a part in a directory of another store");
             }
             Ok(PartEntry { dir, bytes, rows, checksum })
@@ -289,7 +293,7 @@ mod tests {
 
     fn spread() -> Manifest {
         let mut manifest = Manifest { id: 7, ..sample() };
-        manifest.parts[1].dir = Path::new("../b").join(name_of(7));
+        manifest.parts[1].dir = Path::new("../b").join(parts_dir_name(7));
         manifest
     }
 

@@ -11,7 +11,7 @@
 //! files in directories of its own identity alone.
 
 use crate::error::of_files;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, PartEntry, parts_dir_name};
 use crate::options::Options;
 use crate::part::{is_part, path_of};
 use keyrack_store::Result;
@@ -19,16 +19,11 @@ use keyrack_vfs::Fs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The name of a store's directory in each of [`Options::checkpoint_dirs`].
-pub(crate) fn name_of(id: u64) -> String {
-    format!("checkpoint-{id:016x}")
-}
-
 /// The directory of a new part, relative to that of the store.
 pub(crate) fn dir_of(options: &Options, id: u64, part: usize) -> PathBuf {
     match options.checkpoint_dirs.as_slice() {
         [] => PathBuf::new(),
-        dirs => dirs[part % dirs.len()].join(name_of(id)),
+        dirs => dirs[part % dirs.len()].join(parts_dir_name(id)),
     }
 }
 
@@ -63,7 +58,7 @@ pub(crate) fn remove_unnamed(
     dirs: &BTreeSet<PathBuf>,
     manifest: &Manifest,
 ) -> Result<()> {
-    let place = |(part, entry): (usize, &crate::manifest::PartEntry)| {
+    let place = |(part, entry): (usize, &PartEntry)| {
         path_of(&dir.join(&entry.dir), manifest.generation, part)
     };
     let named: Vec<PathBuf> = manifest.parts.iter().enumerate().map(place).collect();
@@ -76,9 +71,17 @@ pub(crate) fn remove_unnamed(
         for entry in entries.iter().filter(|entry| is_part(&entry.name)) {
             let path = part_dir.join(&entry.name);
             if !named.contains(&path) {
-                crate::checkpoint::remove(fs, &path)?;
+                remove(fs, &path)?;
             }
         }
     }
     Ok(())
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove(fs: &dyn Fs, path: &Path) -> Result<()> {
+    match fs.remove_file(path) {
+        Err(error) if !error.is_not_found() => Err(of_files(&error)),
+        _ => Ok(()),
+    }
 }
