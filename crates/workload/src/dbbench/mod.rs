@@ -19,6 +19,7 @@
 //! | `db/fillbatch` | put keys 0, 1, 2, .., a thousand a batch |
 //! | `db/fill100K` | put num / 1000 drawn keys with values of 100,000 bytes |
 //! | `db/readrandom`, `db/readhot` | get drawn keys, of the first hundredth |
+//! | `db/readrandomsmall` | the same, a thousandth as often |
 //! | `db/readmissing` | get drawn keys without their last digit |
 //! | `db/readseq`, `db/readreverse` | walk over `reads` rows from the first, from the last |
 //! | `db/seekrandom` | look for a drawn key and read it with `nexts` rows behind it |

@@ -21,6 +21,13 @@ pub(super) fn get(client: &mut dyn Client, keys: Keys) -> Result<(), Halt> {
     get_as(client, &shape, keys)
 }
 
+/// Gets `reads`/1000 drawn keys, and at least one.
+pub(super) fn get_few(client: &mut dyn Client) -> Result<(), Halt> {
+    let shape = Shape::of(client)?;
+    let reads = (shape.reads / 1000).max(1);
+    get_as(client, &Shape { reads, ..shape }, Keys::All)
+}
+
 fn get_as(client: &mut dyn Client, shape: &Shape, keys: Keys) -> Result<(), Halt> {
     let mut rng = stream(client, Draws::Keys);
     let numbers = if keys == Keys::Hot { shape.num.div_ceil(100) } else { shape.num };

@@ -91,6 +91,7 @@ const JOBS: &[Job] = &[
         writes::put(c, WriteOrder::Random)
     }),
     loaded("db/readrandom", "get drawn keys", READS, |c, _| reads::get(c, Keys::All)),
+    loaded("db/readrandomsmall", "get reads/1000 drawn keys", READS, |c, _| reads::get_few(c)),
     loaded("db/readmissing", "get keys that are not there", READS, |c, _| {
         reads::get(c, Keys::Missing)
     }),
