@@ -153,6 +153,14 @@ fn export(exporter: &Exporter, event: &Event<'_>) {
     }
 }
 
+/// The line of mutilate about its samples.
+fn saved(options: &Options, style: &LoadStyle) -> String {
+    match options.save.as_deref().filter(|_| style.program == "mutilate") {
+        Some(path) => format!("Saving latency samples to {}.\n", path.display()),
+        None => String::new(),
+    }
+}
+
 /// Whether the figures are worth their name.
 fn verdict(report: &Report, plan: &Plan, steal_pct: Option<f64>) -> Verdict {
     let counts = &report.account.counts;
@@ -398,6 +406,7 @@ impl Printer<'_> {
             text.push_str(&table(report, settings, self.columns));
         }
         text.push_str(&self.text);
+        text.push_str(&saved(options, self.style));
         if to_stdout {
             text = record();
         }

@@ -106,7 +106,7 @@ impl Clients {
         let monitor = self.monitor.as_ref();
         let monitor =
             monitor.map(|(uri, interval)| format!("{uri} (every {}s)", interval.as_secs()));
-        let batch = self.batch.map(|batch| batch.to_string());
+        let batch = self.batch.map(|batch| format!("1 (batch_size={batch})"));
         Common {
             ranks: job.size(),
             use_existing: self.use_existing,

@@ -61,7 +61,8 @@ pub fn measure_clients(
         .map(|_| Phase::Insert)
         .chain((0..plan.read_phases).map(|_| Phase::Stat));
     for (index, phase) in (0_u32..).zip(phases) {
-        if index > 0 && !plan.interval.is_zero() {
+        // The original sleeps for no time, too, and says so.
+        if index > 0 && (plan.store.is_of_original() || !plan.interval.is_zero()) {
             say(job, &format!("sleeping for {} seconds...\n", plan.interval.as_secs()));
             let clock = Clock::vdso();
             clock.wait_until(clock.ticks() + plan.interval.as_nanos() as u64);
