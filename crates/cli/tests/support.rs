@@ -180,6 +180,18 @@ impl Lab {
         self.run_words(&line.split_whitespace().collect::<Vec<_>>())
     }
 
+    /// Another program with variables of the environment, still running.
+    pub(crate) fn start_with(
+        &self,
+        program: &str,
+        env: &[(String, String)],
+        words: &[String],
+    ) -> Running {
+        let mut command = self.command(Path::new(program), words);
+        command.envs(env.iter().map(|(name, value)| (name, value)));
+        Running::new(command)
+    }
+
     /// The binary under that name, with a variable of the environment.
     #[track_caller]
     pub(crate) fn called_with(

@@ -15,6 +15,7 @@
 mod accounting;
 mod bad_input;
 mod compat;
+mod compatibility;
 mod db;
 mod db_import;
 mod db_spaces;

@@ -30,11 +30,11 @@ pub(super) struct Claim {
     pub(super) is_item: bool,
 }
 
-pub(super) fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-pub(super) fn read(name: &str) -> String {
+pub(crate) fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap()
 }
 
