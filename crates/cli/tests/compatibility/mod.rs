@@ -17,7 +17,8 @@ use script::{Row, See, Step, System};
 use std::collections::BTreeMap;
 
 /// Files in the order of the page.
-const SYSTEMS: [(&str, &str); 1] = [("keybench", include_str!("keybench.txt"))];
+const SYSTEMS: [(&str, &str); 2] =
+    [("keybench", include_str!("keybench.txt")), ("masstree", include_str!("masstree.txt"))];
 
 /// Names that the binary is called by.
 const PROGRAMS: [&str; 13] = [
@@ -71,6 +72,11 @@ fn the_page_of_compatibility_has_every_row() {
 #[test]
 fn keybench_does_what_the_page_says() {
     run(0);
+}
+
+#[test]
+fn masstree_does_what_the_page_says() {
+    run(1);
 }
 
 /// Rows that are not as the page says would otherwise pass where nothing is looked for.
