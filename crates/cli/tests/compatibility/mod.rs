@@ -17,8 +17,11 @@ use script::{Row, See, Step, System};
 use std::collections::BTreeMap;
 
 /// Files in the order of the page.
-const SYSTEMS: [(&str, &str); 2] =
-    [("keybench", include_str!("keybench.txt")), ("masstree", include_str!("masstree.txt"))];
+const SYSTEMS: [(&str, &str); 3] = [
+    ("keybench", include_str!("keybench.txt")),
+    ("masstree", include_str!("masstree.txt")),
+    ("leveldb", include_str!("leveldb.txt")),
+];
 
 /// Names that the binary is called by.
 const PROGRAMS: [&str; 13] = [
@@ -77,6 +80,11 @@ fn keybench_does_what_the_page_says() {
 #[test]
 fn masstree_does_what_the_page_says() {
     run(1);
+}
+
+#[test]
+fn leveldb_does_what_the_page_says() {
+    run(2);
 }
 
 /// Rows that are not as the page says would otherwise pass where nothing is looked for.
