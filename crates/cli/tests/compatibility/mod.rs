@@ -17,10 +17,11 @@ use script::{Row, See, Step, System};
 use std::collections::BTreeMap;
 
 /// Files in the order of the page.
-const SYSTEMS: [(&str, &str); 3] = [
+const SYSTEMS: [(&str, &str); 4] = [
     ("keybench", include_str!("keybench.txt")),
     ("masstree", include_str!("masstree.txt")),
     ("leveldb", include_str!("leveldb.txt")),
+    ("flodb", include_str!("flodb.txt")),
 ];
 
 /// Names that the binary is called by.
@@ -85,6 +86,11 @@ fn masstree_does_what_the_page_says() {
 #[test]
 fn leveldb_does_what_the_page_says() {
     run(2);
+}
+
+#[test]
+fn flodb_does_what_the_page_says() {
+    run(3);
 }
 
 /// Rows that are not as the page says would otherwise pass where nothing is looked for.
