@@ -17,11 +17,12 @@ use script::{Row, See, Step, System};
 use std::collections::BTreeMap;
 
 /// Files in the order of the page.
-const SYSTEMS: [(&str, &str); 4] = [
+const SYSTEMS: [(&str, &str); 5] = [
     ("keybench", include_str!("keybench.txt")),
     ("masstree", include_str!("masstree.txt")),
     ("leveldb", include_str!("leveldb.txt")),
     ("flodb", include_str!("flodb.txt")),
+    ("mutilate", include_str!("mutilate.txt")),
 ];
 
 /// Names that the binary is called by.
@@ -91,6 +92,11 @@ fn leveldb_does_what_the_page_says() {
 #[test]
 fn flodb_does_what_the_page_says() {
     run(3);
+}
+
+#[test]
+fn mutilate_does_what_the_page_says() {
+    run(4);
 }
 
 /// Rows that are not as the page says would otherwise pass where nothing is looked for.
