@@ -17,12 +17,13 @@ use script::{Row, See, Step, System};
 use std::collections::BTreeMap;
 
 /// Files in the order of the page.
-const SYSTEMS: [(&str, &str); 5] = [
+const SYSTEMS: [(&str, &str); 6] = [
     ("keybench", include_str!("keybench.txt")),
     ("masstree", include_str!("masstree.txt")),
     ("leveldb", include_str!("leveldb.txt")),
     ("flodb", include_str!("flodb.txt")),
     ("mutilate", include_str!("mutilate.txt")),
+    ("deltafs", include_str!("deltafs.txt")),
 ];
 
 /// Names that the binary is called by.
@@ -97,6 +98,11 @@ fn flodb_does_what_the_page_says() {
 #[test]
 fn mutilate_does_what_the_page_says() {
     run(4);
+}
+
+#[test]
+fn deltafs_does_what_the_page_says() {
+    run(5);
 }
 
 /// Rows that are not as the page says would otherwise pass where nothing is looked for.
