@@ -45,7 +45,7 @@
 //! * [`partition`]: which server has which name,
 //! * [`rpc`]: the protocol with its server and clients,
 //! * [`merge`]: many logs into few.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod job;
 pub mod merge;

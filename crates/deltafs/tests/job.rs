@@ -1,7 +1,7 @@
 //! Ranks as processes: this test program, started again by launchers.
 
-use keyrack_deltafs::job::{Fold, Job, Launch, Outcome, Rendezvous};
-use keyrack_vfs::{FileKind, Fs, RealFs};
+use keyrack_deltafs::job::{Exchange, Fold, Job, Launch, Outcome, Rendezvous};
+use keyrack_vfs::{Fs, RealFs};
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,10 +15,21 @@ fn a_rank() {
     if part == "nested" {
         return assert_eq!(launched(2, "sum"), Outcome::Done);
     }
-    let mut job = Job::join(&Rendezvous::default()).unwrap();
+    let joined = Job::join(&Rendezvous::default());
+    if part == "no server" {
+        let error = joined.unwrap_err().to_string();
+        assert!(error.contains("PMIx_Init of libpmix.so.2 failed"), "{error}");
+        return assert!(error.contains("set KEYRACK_FS_RENDEZVOUS"), "{error}");
+    }
+    let mut job = joined.unwrap();
     let rank = u64::from(job.rank());
     match (part.as_str(), rank) {
-        ("sum", _) => {
+        ("sum" | "directory" | "pmix", _) => {
+            match part.as_str() {
+                "directory" => assert_eq!(job.exchange(), Exchange::Directory),
+                "pmix" => assert_eq!(job.exchange(), Exchange::Pmix),
+                _ => {}
+            }
             let size = u64::from(job.size());
             assert_eq!(job.fold(&[rank], Fold::Sum).unwrap(), [size * (size - 1) / 2]);
             job.finish().unwrap();
@@ -126,17 +137,38 @@ fn open_mpi(ranks: &str, part: &str) -> Command {
     launcher
 }
 
-/// Its ranks have no PMI-1, and meet in the directory for temporary files.
+/// Its ranks meet through its server, without a directory, or in the directory that is given.
 #[test]
 fn processes_of_open_mpi_find_each_other() {
     if !has_program("processes_of_open_mpi_find_each_other", "mpirun.openmpi") {
         return;
     }
+    runs(open_mpi("4", "pmix").args(["-x", "TMPDIR=/nowhere/at-all"]));
     let dir = tempfile::tempdir().unwrap();
-    runs(open_mpi("4", "sum").env("TMPDIR", dir.path()));
-    let left = RealFs.list(dir.path()).unwrap().into_iter();
-    let left: Vec<_> = left.filter(|entry| entry.kind == FileKind::File).collect();
-    assert!(left.is_empty(), "{left:?}");
+    let meeting = format!("KEYRACK_FS_RENDEZVOUS={}", dir.path().display());
+    runs(open_mpi("4", "directory").args(["-x", &meeting]));
+    assert!(RealFs.list(dir.path()).unwrap().is_empty());
     // Our launcher hides from its ranks those that Open MPI has made of it.
     runs(&mut open_mpi("2", "nested"));
+}
+
+/// The variables of a server that has gone.
+#[test]
+fn a_server_of_pmix_that_is_gone_is_an_error_with_its_remedy() {
+    let test = "a_server_of_pmix_that_is_gone_is_an_error_with_its_remedy";
+    if !has_program(test, "mpirun.openmpi") {
+        return;
+    }
+    let [program, arguments @ ..] = &command()[..] else { panic!("no program") };
+    let mut rank = Command::new(program);
+    rank.args(arguments).env(PART, "no server").envs([
+        ("OMPI_COMM_WORLD_RANK", "0"),
+        ("OMPI_COMM_WORLD_SIZE", "2"),
+        ("PMIX_RANK", "0"),
+        ("PMIX_NAMESPACE", "gone"),
+        ("PMIX_SERVER_URI41", "gone.0;tcp4://127.0.0.1:1"),
+    ]);
+    let output = rank.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

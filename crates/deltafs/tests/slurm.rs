@@ -103,7 +103,7 @@ fn free_ports() -> [u16; 2] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// By PMI-1, and by the variables of `srun` and a directory.
+/// By PMI-1, by PMIx, and by the variables of `srun` and a directory.
 #[test]
 fn processes_of_slurm_find_each_other() {
     let test = "processes_of_slurm_find_each_other";
@@ -125,4 +125,13 @@ fn processes_of_slurm_find_each_other() {
         let plugin = format!("--mpi={mpi}");
         runs(cluster.srun(&["-n", "3", &plugin]).env(PART, "sum"));
     }
+    let probe = cluster.srun(&["-n", "1", "--mpi=pmix", "true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&probe.stderr);
+    // The plugin looks for the name that only the package for developers has (libpmix-dev).
+    if said.contains("Invalid MPI type") {
+        println!("SKIPPED {test}: by PMIx: {}", said.lines().next().unwrap());
+        return;
+    }
+    assert!(probe.status.success(), "{said}");
+    runs(cluster.srun(&["-n", "3", "--mpi=pmix"]).env(PART, "pmix"));
 }

@@ -105,6 +105,16 @@ fn no_pair(get: Lookup<'_>, pmix: Option<u32>) -> Result<Option<Place>> {
     }
 }
 
+/// Whether a PMIx server waits for this process. The number after the name is the version of the
+/// library that a server of that address suits; servers export several.
+pub(super) fn has_pmix_server(get: Lookup<'_>) -> bool {
+    let is_set = |name: &str| get(name).is_some_and(|value| !value.is_empty());
+    let versions = ["", "2", "21", "3", "4", "41", "5", "51", "6"];
+    is_set("PMIX_RANK")
+        && is_set("PMIX_NAMESPACE")
+        && versions.iter().any(|version| is_set(&format!("PMIX_SERVER_URI{version}")))
+}
+
 /// The script of a batch job has rank 0 of Slurm, however many tasks there will be. It is no step
 /// of its job.
 fn is_batch_script(get: Lookup<'_>) -> bool {
@@ -243,6 +253,23 @@ mod tests {
         let script = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "17")];
         assert_eq!(found(&script).unwrap(), None);
         assert_eq!(found(&script[1..]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_server_of_pmix_needs_an_address_and_a_rank() {
+        let all = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "a"), ("PMIX_SERVER_URI41", "a.0;tcp")];
+        let has = |pairs: &[(&str, &str)]| {
+            let of = |name: &str| pairs.iter().find(|pair| pair.0 == name);
+            has_pmix_server(&|name| of(name).map(|pair| pair.1.to_owned()))
+        };
+        assert!(has(&all));
+        for absent in 0..3 {
+            let mut some = all.to_vec();
+            some[absent].1 = "";
+            assert!(!has(&some), "{some:?}");
+            some.remove(absent);
+            assert!(!has(&some), "{some:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! closes the connection: the token is another one. A rank that has read such a file reads it
 //! again until rank 0 has replaced it. The file belongs to the user, and nobody else can read it.
 
-use super::collectives::{self, Collectives};
+use super::address::{self, Offer};
+use super::collectives::Collectives;
 use super::error::{Error, Result};
 use super::launcher::Place;
 use keyrack_measure::Clock;
@@ -33,13 +34,9 @@ pub(super) fn in_directory(
 }
 
 fn root(path: &Path, place: &Place, timeout: Duration) -> Result<Collectives> {
-    let host = if place.is_one_machine { "127.0.0.1" } else { "0.0.0.0" };
-    let listener = collectives::listen(&format!("{host}:0"))?;
-    let port = collectives::port_of(&listener)?;
-    let shown = if place.is_one_machine { host.to_owned() } else { collectives::host_name() };
-    let token = super::random_token();
-    publish(path, &format!("{shown}:{port}/{}", collectives::hex(&token)))?;
-    let met = Collectives::root(listener, place.size, token, timeout);
+    let offer = Offer::listen(place.is_one_machine)?;
+    publish(path, &offer.text)?;
+    let met = Collectives::root(offer.listener, place.size, offer.token, timeout);
     let removed = RealFs.remove_file(path).map_err(|error| unusable(path, &error));
     let mut met = met?;
     removed?;
@@ -91,13 +88,7 @@ fn read(path: &Path) -> Result<Option<(String, [u8; 16])>> {
         Err(error) => return Err(unusable(path, &error)),
     };
     check_owner(path)?;
-    let Some((address, token)) = text.split_once('/') else { return Ok(None) };
-    let address = match address.rsplit_once(':') {
-        // A machine reaches itself, whatever its name resolves to.
-        Some((host, port)) if host == collectives::host_name() => format!("127.0.0.1:{port}"),
-        _ => address.to_owned(),
-    };
-    Ok(collectives::unhex(token).map(|token| (address, token)))
+    Ok(address::parse(&text))
 }
 
 /// Anybody can write into a directory for temporary files.

@@ -4,20 +4,21 @@
 //!   flags: --rank, --size     launchers: variables with rank and size      neither
 //!            |                     |                                         |
 //!            v                     v                                         v
-//!      HOST:PORT, or a file      PMI_FD: lines of PMI-1, or the same    rank 0 of 1
-//!      in a shared directory     as with flags
+//!      HOST:PORT, or a file      PMI_FD: lines of PMI-1; a PMIx server;   rank 0 of 1
+//!      in a shared directory     or the same as with flags
 //!            |                     |
 //!            +---- collectives ----+
 //!         rank 0 holds a connection to every other rank
 //! ```
 //!
-//! No MPI library is linked. `launcher` has the variables, and `pmi` and `meet` find rank 0. What
-//! is exchanged afterwards (addresses, sums, histograms: a few hundred bytes a rank) goes over the
-//! star. A collective costs two messages a rank.
+//! No MPI library is linked. `launcher` has the variables; `pmi`, `pmix` and `meet` find rank 0.
+//! What is exchanged afterwards (addresses, sums, histograms: a few hundred bytes a rank) goes over
+//! the star. A collective costs two messages a rank.
 //!
 //! **Invariant:** a rank that is gone is an error of every other rank's present or next collective,
 //! with the number of the rank that is gone. Nobody waits for the dead.
 
+mod address;
 mod collectives;
 mod error;
 mod launch;
@@ -25,10 +26,12 @@ mod launcher;
 mod meet;
 mod pmi;
 mod pmi_server;
+mod pmix;
 
 pub use error::{Error, Result};
 pub use launch::{Launch, Launched, Outcome, Signaller};
 
+use address::Offer;
 use collectives::Collectives;
 use keyrack_measure::{Histogram, hdr};
 use keyrack_vfs::{FileKind, Fs, OpenOptions, RealFs};
@@ -46,6 +49,10 @@ const ADDRESS_KEY: &str = "keyrack-star";
 /// The variable with the meeting point of ranks whose command line has none.
 const MEETING: &str = "KEYRACK_FS_RENDEZVOUS";
 
+/// What helps ranks that have no way to meet.
+const REMEDY: &str = "give --rendezvous, or set KEYRACK_FS_RENDEZVOUS, to HOST:PORT or to a \
+                      directory that all ranks see";
+
 /// How ranks find each other.
 #[derive(Clone, Debug, Default)]
 pub struct Rendezvous {
@@ -62,8 +69,38 @@ pub struct Rendezvous {
 pub struct Job {
     rank: u32,
     size: u32,
+    exchange: Exchange,
     collectives: Collectives,
     pmi: Option<Pmi>,
+}
+
+/// How the ranks of a job found each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// There is one rank.
+    Alone,
+    /// Rank 0 listens at an address that all were given.
+    Address,
+    /// A file in a directory.
+    Directory,
+    /// The launcher's PMI-1.
+    Pmi,
+    /// The launcher's PMIx.
+    Pmix,
+}
+
+impl Exchange {
+    /// Its name in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Exchange::Alone => "none",
+            Exchange::Address => "address",
+            Exchange::Directory => "directory",
+            Exchange::Pmi => "pmi-1",
+            Exchange::Pmix => "pmix",
+        }
+    }
 }
 
 /// What is left of several numbers.
@@ -81,14 +118,15 @@ impl Job {
     /// A job of one process.
     #[must_use]
     pub fn alone() -> Job {
-        Job { rank: 0, size: 1, collectives: Collectives::alone(), pmi: None }
+        let (exchange, collectives) = (Exchange::Alone, Collectives::alone());
+        Job { rank: 0, size: 1, exchange, collectives, pmi: None }
     }
 
     /// The job that the environment, or `rendezvous`, describes; alone if neither does.
     ///
     /// # Errors
     /// [`Error::Usage`] for a description that makes no sense, [`Error::Missing`] for ranks that
-    /// do not come, [`Error::Pmi`] if the launcher does not speak PMI-1.
+    /// do not come, [`Error::Pmi`] if the launcher speaks neither PMI-1 nor PMIx.
     pub fn join(rendezvous: &Rendezvous) -> Result<Job> {
         Job::join_with(rendezvous, &|name| std::env::var(name).ok(), MEET_TIMEOUT)
     }
@@ -110,53 +148,37 @@ impl Job {
         let (rank, size) = (place.rank, place.size);
         check_rank(rank, size)?;
         let meeting = rendezvous.address.clone().or_else(|| get(MEETING));
-        let collectives = match (&meeting, &place.pmi_fd) {
+        let (exchange, collectives) = match (&meeting, &place.pmi_fd) {
             (Some(meeting), _) => by_meeting(meeting, &place, timeout)?,
             (None, Some(fd)) => {
                 return Job::by_pmi(Pmi::open(fd, rank, size, place.is_one_machine)?);
             }
-            (None, None) if size == 1 => Collectives::alone(),
-            (None, None) if place.is_one_machine => {
-                let dir = get("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
-                by_meeting(&dir, &place, timeout)?
-            }
-            (None, None) => {
-                return Err(Error::Usage(format!(
-                    "rank {rank} of {size} cannot find rank 0; give --rendezvous, or set \
-                     {MEETING}, to HOST:PORT or to a directory that all ranks see"
-                )));
-            }
+            (None, None) => without_meeting(&place, get, timeout)?,
         };
-        Ok(Job { rank, size, collectives, pmi: None })
+        Ok(Job { rank, size, exchange, collectives, pmi: None })
     }
 
     fn by_pmi(mut pmi: Pmi) -> Result<Job> {
         let (rank, size) = (pmi.rank(), pmi.size());
-        if size == 1 {
-            return Ok(Job { rank, size, collectives: Collectives::alone(), pmi: Some(pmi) });
-        }
-        let collectives = if rank == 0 {
-            let host = if pmi.is_one_machine() { "127.0.0.1" } else { "0.0.0.0" };
-            let listener = collectives::listen(&format!("{host}:0"))?;
-            let port = collectives::port_of(&listener)?;
-            let shown =
-                if pmi.is_one_machine() { host.to_owned() } else { collectives::host_name() };
-            let token = random_token();
-            pmi.put(ADDRESS_KEY, &format!("{shown}:{port}/{}", collectives::hex(&token)))?;
+        let (exchange, collectives) = if size == 1 {
+            (Exchange::Alone, Collectives::alone())
+        } else if rank == 0 {
+            let offer = Offer::listen(pmi.is_one_machine())?;
+            pmi.put(ADDRESS_KEY, &offer.text)?;
             pmi.barrier()?;
-            Collectives::root(listener, size, token, MEET_TIMEOUT)?
+            let root = Collectives::root(offer.listener, size, offer.token, MEET_TIMEOUT)?;
+            (Exchange::Pmi, root)
         } else {
             pmi.barrier()?;
-            let value = pmi.get(ADDRESS_KEY)?;
-            let parsed = value
-                .split_once('/')
-                .and_then(|(address, token)| Some((address, collectives::unhex(token)?)));
-            let Some((address, token)) = parsed else {
-                return Err(Error::Pmi(format!("'{value}' is no address of rank 0")));
-            };
-            Collectives::leaf(address, rank, size, token, MEET_TIMEOUT)?
+            (Exchange::Pmi, leaf_of(&pmi.get(ADDRESS_KEY)?, rank, size, MEET_TIMEOUT)?)
         };
-        Ok(Job { rank, size, collectives, pmi: Some(pmi) })
+        Ok(Job { rank, size, exchange, collectives, pmi: Some(pmi) })
+    }
+
+    /// How the ranks found each other.
+    #[must_use]
+    pub fn exchange(&self) -> Exchange {
+        self.exchange
     }
 
     /// This process: below [`Job::size`].
@@ -320,15 +342,66 @@ fn folded(
     Ok(result.iter().flat_map(|number| number.to_le_bytes()).collect())
 }
 
+/// Connects the ranks by what the launcher has, or by the directory for temporary files.
+fn without_meeting(
+    place: &Place,
+    get: Lookup<'_>,
+    timeout: Duration,
+) -> Result<(Exchange, Collectives)> {
+    let (rank, size) = (place.rank, place.size);
+    if size == 1 {
+        return Ok((Exchange::Alone, Collectives::alone()));
+    }
+    let pmix = launcher::has_pmix_server(get).then(|| pmix::Functions::load(pmix::LIBRARY));
+    let why = match pmix {
+        Some(Ok(library)) => {
+            return Ok((Exchange::Pmix, by_pmix(library, place, timeout)?));
+        }
+        _ if place.is_one_machine => {
+            let dir = get("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
+            return by_meeting(&dir, place, timeout);
+        }
+        Some(Err(why)) => format!(" by PMIx ({why})"),
+        None => String::new(),
+    };
+    Err(Error::Usage(format!("rank {rank} of {size} cannot find rank 0{why}; {REMEDY}")))
+}
+
+fn by_pmix(library: pmix::Functions, place: &Place, timeout: Duration) -> Result<Collectives> {
+    let (rank, size) = (place.rank, place.size);
+    let exchange = |mine: Option<&str>| {
+        library.exchange(rank, mine, timeout).map_err(|error| match error {
+            Error::Pmi(why) => Error::Pmi(format!("{why}; {REMEDY}")),
+            other => other,
+        })
+    };
+    if rank == 0 {
+        let offer = Offer::listen(place.is_one_machine)?;
+        exchange(Some(&offer.text))?;
+        return Collectives::root(offer.listener, size, offer.token, timeout);
+    }
+    leaf_of(&exchange(None)?, rank, size, timeout)
+}
+
+/// Connects to rank 0, which is where that text of a launcher says.
+fn leaf_of(text: &str, rank: u32, size: u32, timeout: Duration) -> Result<Collectives> {
+    let Some((address, token)) = address::parse(text) else {
+        let text = text.escape_debug();
+        return Err(Error::Pmi(format!("'{text}' is no address of rank 0")));
+    };
+    Collectives::leaf(&address, rank, size, token, timeout)
+}
+
 /// Connects the ranks at `HOST:PORT`, or by a file in a directory.
-fn by_meeting(meeting: &str, place: &Place, timeout: Duration) -> Result<Collectives> {
+fn by_meeting(meeting: &str, place: &Place, timeout: Duration) -> Result<(Exchange, Collectives)> {
     let (rank, size) = (place.rank, place.size);
     let port = meeting.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
     if !meeting.contains('/') && port.is_some() {
-        return match rank {
-            0 => Collectives::root(collectives::listen(meeting)?, size, [0; 16], timeout),
-            _ => Collectives::leaf(meeting, rank, size, [0; 16], timeout),
+        let met = match rank {
+            0 => Collectives::root(collectives::listen(meeting)?, size, [0; 16], timeout)?,
+            _ => Collectives::leaf(meeting, rank, size, [0; 16], timeout)?,
         };
+        return Ok((Exchange::Address, met));
     }
     let dir = Path::new(meeting);
     if !RealFs.metadata(dir).is_ok_and(|found| found.kind == FileKind::Dir) {
@@ -342,7 +415,7 @@ fn by_meeting(meeting: &str, place: &Place, timeout: Duration) -> Result<Collect
              one that no other job has"
         )));
     };
-    meet::in_directory(dir, (place, job), timeout)
+    Ok((Exchange::Directory, meet::in_directory(dir, (place, job), timeout)?))
 }
 
 fn check_rank(rank: u32, size: u32) -> Result<()> {

@@ -13,7 +13,8 @@ const SOON: Duration = Duration::from_secs(20);
 fn job_of<R: Send>(size: u32, work: impl Fn(Job) -> R + Sync) -> Vec<R> {
     let listener = collectives::listen("127.0.0.1:0").unwrap();
     let address = format!("127.0.0.1:{}", collectives::port_of(&listener).unwrap());
-    let job = |rank, collectives| Job { rank, size, collectives, pmi: None };
+    let exchange = Exchange::Address;
+    let job = |rank, collectives| Job { rank, size, exchange, collectives, pmi: None };
     thread::scope(|scope| {
         let leaves: Vec<_> = (1..size)
             .map(|rank| {

@@ -32,6 +32,7 @@ fn work_in_job(
         }
     };
     let rank = job.rank();
+    document.put("exchange", job.exchange().name());
     let worked = document.begin(job.is_root()).and_then(|()| work(&mut job, document));
     match worked {
         Ok(status) => match job.leave() {
