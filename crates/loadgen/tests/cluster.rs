@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::support::{Real, patiently, settings, try_load, try_load_until};
 use keyrack_loadgen::plan::{Filling, Loading, Settings};
@@ -48,8 +48,15 @@ impl Cluster {
     }
 
     fn node() -> Option<Real> {
-        // The port of the bus is not 10,000 above that of the clients: both are free ones.
-        let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // The port of the bus is not 10,000 above that of the clients. It is below those that the
+        // system gives away, so that nobody gets it before the server has it.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mut ports = std::iter::repeat_with(|| {
+            let number = std::process::id() * 16 + NEXT.fetch_add(1, Ordering::Relaxed);
+            20_000 + number % 12_000
+        });
+        let is_free = |port: &u32| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok();
+        let bus = ports.by_ref().take(1000).find(is_free).expect("a free port below 32,000");
         let bus = bus.to_string();
         Real::redis(&[
             "--cluster-enabled",
