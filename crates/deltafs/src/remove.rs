@@ -79,10 +79,9 @@ impl Caller<'_> {
         }
         removed?;
         inner.name_count.release(1);
-        if let Some(inode) = elsewhere {
-            inner.contents.remove(inode)?;
-        }
-        self.touch(dir, &info, inner.time.now_ns())
+        self.touch(dir, &info, inner.time.now_ns())?;
+        drop(info);
+        elsewhere.map_or(Ok(()), |inode| inner.contents.remove(inode))
     }
 
     /// Removes an empty directory.

@@ -204,13 +204,21 @@ impl Move<'_> {
         if !is_same(source, Some(self.source)) || !is_same(target, self.target) {
             return Ok(None);
         }
+        // Its bytes may have left its record meanwhile.
+        self.target = target;
         if let Err(error) = self.check(&mut held) {
             return Ok(Some(Err(error)));
         }
         if self.is_trial {
             return Ok(Some(Ok(())));
         }
-        Ok(Some(self.apply(&mut held)))
+        let applied = self.apply(&mut held);
+        drop(held);
+        let left = match self.target {
+            Some(Found::Other(stat)) if !stat.has_data => Some(stat.inode),
+            _ => None,
+        };
+        Ok(Some(applied.and_then(|()| left.map_or(Ok(()), |inode| inner.contents.remove(inode)))))
     }
 
     /// The directory that gets another parent, if it is one.
@@ -344,9 +352,6 @@ impl Move<'_> {
             inner.names.insert(new, self.new_name, moved);
         }
         inner.name_count.release(u64::from(self.target.is_some()));
-        match self.target {
-            Some(Found::Other(stat)) if !stat.has_data => inner.contents.remove(stat.inode),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -240,3 +240,46 @@ fn a_file_that_is_put_is_the_old_one_or_the_new_one() {
     assert_eq!(kept(&lab.disk, "log"), 0);
     assert_sound(&space);
 }
+
+/// Each waited for the other for ever: one had the directory and wanted the bytes, the other had
+/// the bytes and wanted the directory.
+#[test]
+fn writers_and_those_who_remove_large_files_do_not_wait_for_each_other() {
+    let lab = Lab::new();
+    let space = Arc::new(lab.open("log"));
+    let bytes = vec![7; INLINE_BYTES_MAX + 1];
+    for name in ["old", "gone", "new", "written"] {
+        touch(space.as_root(), &format!("/{name}"));
+        write(space.as_root(), name, 0, &bytes);
+    }
+    let (send, ended) = std::sync::mpsc::channel();
+    let spawn = |turn: fn(Caller<'_>, &[u8])| {
+        let (space, bytes, send) = (Arc::clone(&space), bytes.clone(), send.clone());
+        std::thread::spawn(move || {
+            (0..500).for_each(|_| turn(space.as_root(), &bytes));
+            drop(space);
+            send.send(()).unwrap();
+        })
+    };
+    let threads = [
+        spawn(|fs, bytes| write(fs, "written", 0, bytes)),
+        spawn(|fs, bytes| {
+            fs.rename(b"/old", b"/new", IfTaken::Replace).unwrap();
+            touch(fs, "/old");
+            write(fs, "old", 0, bytes);
+        }),
+        spawn(|fs, bytes| {
+            fs.unlink(b"/gone").unwrap();
+            touch(fs, "/gone");
+            write(fs, "gone", 0, bytes);
+        }),
+    ];
+    for _ in &threads {
+        // Far above what they need: only those that wait for each other take so long.
+        let patience = std::time::Duration::from_secs(60);
+        ended.recv_timeout(patience).expect("all threads end");
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(kept(&lab.disk, "log"), 4, "what was removed has no bytes left");
+    assert_sound(&space);
+}

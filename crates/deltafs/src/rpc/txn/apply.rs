@@ -126,8 +126,9 @@ fn remove_source(caller: &Caller<'_>, txn: &Transaction, stat: &Stat) -> Result<
     }
     inner.top("a rename")?.write(&batch, WriteOptions::default())?;
     inner.name_count.release(1);
-    large.map_or(Ok(()), |inode| inner.contents.remove(inode))?;
-    caller.touch(&from, &info, now_ns)
+    caller.touch(&from, &info, now_ns)?;
+    drop(info);
+    large.map_or(Ok(()), |inode| inner.contents.remove(inode))
 }
 
 /// Writes the new name of a file.
@@ -135,20 +136,20 @@ fn put_target(caller: &Caller<'_>, txn: &Transaction) -> Result<()> {
     let inner = caller.inner;
     let now_ns = inner.time.now_ns();
     let to = inner.dir(txn.to)?;
+    let received = large_of(&txn.entry);
+    if let Some(inode) = received {
+        inner.contents.keep_received(inode)?;
+    }
     let info = to.state.read();
     let there = caller.lookup(txn.to, &txn.to_name)?;
     let replaced = match there {
         Some(Found::Other(there)) if !there.has_data => Some(there.inode),
         _ => None,
     };
-    let received = large_of(&txn.entry);
-    if let Some(inode) = received {
-        inner.contents.keep_received(inode)?;
-    }
     inner.top("a rename")?.put(&Key::entry(txn.to, &txn.to_name), &txn.entry)?;
     inner.name_count.add(u64::from(there.is_none()));
-    if let Some(inode) = replaced.filter(|inode| Some(*inode) != received) {
-        inner.contents.remove(inode)?;
-    }
-    caller.touch(&to, &info, now_ns)
+    caller.touch(&to, &info, now_ns)?;
+    drop(info);
+    let replaced = replaced.filter(|inode| Some(*inode) != received);
+    replaced.map_or(Ok(()), |inode| inner.contents.remove(inode))
 }
