@@ -10,7 +10,7 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Pins the moment that `now` gives. Whoever asks for the oldest later sees it.
+    /// Pins the moment that `now` gives. Later calls for the oldest moment see it.
     pub(crate) fn pin(self: &Arc<Self>, now: impl FnOnce() -> u64) -> Pinned {
         let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
         let sequence = now();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nobody is kept out, so another process, or another handle of this one, may write to the store
-//! meanwhile. What is seen is the store as of the opening: a beginning of its writes, with
+//! meanwhile. Reads see the store as of the opening: a beginning of its writes, with
 //! everything that was acknowledged before the opening began (without a log, what is in tables).
 //! The check at the end says that this holds: tables that a compaction removes go, and segments of
 //! the log are used again, only after the manifest has said so. A table that is open stays readable

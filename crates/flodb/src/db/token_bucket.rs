@@ -1,8 +1,8 @@
-//! A token bucket: so many bytes a millisecond may pass, and who comes too early is told how long
-//! to wait.
+//! A token bucket: so many bytes a millisecond may pass, and a writer that comes too early is told
+//! how long to wait.
 //!
-//! Who passes takes his bytes out, be they there or not, and waits afterwards: so a large write is
-//! as welcome as a small one, and pays for it with those that come next.
+//! A writer takes its bytes out, whether the bucket has them or not, and waits afterwards. So a
+//! large write passes at once like a small one, and the writes behind it wait.
 
 use keyrack_measure::Clock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

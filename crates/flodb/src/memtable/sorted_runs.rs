@@ -12,8 +12,8 @@
 //! O(log n) runs, and an entry is merged O(log n) times.
 //!
 //! **Sharing.** Everything up to a published sequence has been inserted, so a sealing on behalf of
-//! such a sequence covers it for good. Whoever asks for no more than is covered gets the runs
-//! that are there; of many who need a new tail, one sorts it and the others find it done.
+//! such a sequence covers it for good. A reader that needs no more than is covered gets the runs
+//! that are there; of many readers that need a new tail, one sorts it and the others find it done.
 //!
 //! Two locks: `work` is held while sorting; `published`, taken alone or inside, for a few
 //! instructions. Neither is ever taken by an insert or by a get that goes through the table. How

@@ -1,6 +1,7 @@
 //! Damage at rest: every byte of every file of a store, files cut at every length, sectors of
-//! zeros, files that are missing or too many. What is read is right, or an error with the file;
-//! what the log lost at its end is counted; and no damage makes the store ask for much memory.
+//! zeros, files that are missing or too many. Every read is right, or an error with the file;
+//! bytes that the log lost at its end are counted; and no damage makes the store ask for much
+//! memory.
 
 use super::allocator::{bytes_in, turn};
 use keyrack_flodb::{Batch, Compression, Db, Error, Options, WriteOptions};

@@ -1,5 +1,5 @@
-//! What is written is read; what is damaged is told and never a panic; what others write is taken
-//! in.
+//! Our files are read back, damaged files are errors and never panics, and files of other writers
+//! are taken in.
 
 use super::{SCHEMA, read, write};
 use crate::archive::item::{Facts, Item};
