@@ -38,10 +38,15 @@ const SUFFIX: &str = ".rows";
 
 /// The path of part `part` of checkpoint `generation`.
 pub(crate) fn path_of(dir: &Path, generation: u64, part: usize) -> PathBuf {
-    dir.join(format!("{PREFIX}{generation:016x}-{part:04}{SUFFIX}"))
+    dir.join(name_of(generation, part))
 }
 
-/// Whether a name is one that [`path_of`] gives.
+/// The name of part `part` of checkpoint `generation`.
+pub(crate) fn name_of(generation: u64, part: usize) -> String {
+    format!("{PREFIX}{generation:016x}-{part:04}{SUFFIX}")
+}
+
+/// Whether a name is one that [`name_of`] gives.
 pub(crate) fn is_part(name: &OsStr) -> bool {
     let middle = name
         .to_str()

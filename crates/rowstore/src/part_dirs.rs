@@ -11,9 +11,9 @@
 //! files in directories of its own identity alone.
 
 use crate::error::of_files;
-use crate::manifest::{Manifest, PartEntry, parts_dir_name};
+use crate::manifest::{Manifest, parts_dir_name};
 use crate::options::Options;
-use crate::part::{is_part, path_of};
+use crate::part::{is_part, name_of};
 use keyrack_store::Result;
 use keyrack_vfs::Fs;
 use std::collections::BTreeSet;
@@ -51,17 +51,16 @@ pub(crate) fn all(options: &Options, manifest: &Manifest) -> BTreeSet<PathBuf> {
     wanted(options, manifest.id).chain(named).chain(own).collect()
 }
 
-/// Removes the parts in `dirs` that the manifest does not name.
+/// Removes the parts in `dirs` that the manifest does not name. A directory may have several paths,
+/// so parts are known by their names, which no two parts of a checkpoint share.
 pub(crate) fn remove_unnamed(
     fs: &dyn Fs,
     dir: &Path,
     dirs: &BTreeSet<PathBuf>,
     manifest: &Manifest,
 ) -> Result<()> {
-    let place = |(part, entry): (usize, &PartEntry)| {
-        path_of(&dir.join(&entry.dir), manifest.generation, part)
-    };
-    let named: Vec<PathBuf> = manifest.parts.iter().enumerate().map(place).collect();
+    let parts = 0..manifest.parts.len();
+    let named: Vec<String> = parts.map(|part| name_of(manifest.generation, part)).collect();
     for part_dir in dirs.iter().map(|part_dir| dir.join(part_dir)) {
         let entries = match fs.list(&part_dir) {
             // A directory of the options that is not created yet.
@@ -69,9 +68,8 @@ pub(crate) fn remove_unnamed(
             entries => entries.map_err(|error| of_files(&error))?,
         };
         for entry in entries.iter().filter(|entry| is_part(&entry.name)) {
-            let path = part_dir.join(&entry.name);
-            if !named.contains(&path) {
-                remove(fs, &path)?;
+            if !named.iter().any(|name| entry.name == name.as_str()) {
+                remove(fs, &part_dir.join(&entry.name))?;
             }
         }
     }

@@ -86,6 +86,28 @@ fn parts_are_spread_over_directories_and_any_list_of_them_opens() {
     assert!(absent.unwrap_err().to_string().contains("/x/"), "the directory is named");
 }
 
+/// The parts were named by their paths, so an opening removed those that it found by another one.
+#[test]
+fn a_directory_with_two_paths_keeps_all_of_its_parts() {
+    let disk = MemFs::new();
+    ["/a", "/b"].iter().for_each(|dir| disk.create_dir_all(Path::new(dir)).unwrap());
+    let dirs = |dirs: &[&str]| Options {
+        checkpoint_dirs: dirs.iter().map(|dir| Path::new("..").join(dir)).collect(),
+        ..tiny()
+    };
+    let store = open(&disk, dirs(&["a", "b/../a"]));
+    fill(&mut *store.session().unwrap(), 2000, 1);
+    assert!(store.checkpoint().unwrap());
+    let expected = content(&store);
+    close(store);
+    assert_eq!(parts_below(&disk, "/a").len(), 2);
+    for list in [&["a", "b/../a"][..], &["b/../a"], &["a"]] {
+        let store = open(&disk, dirs(list));
+        assert!(content(&store) == expected, "{list:?}");
+        close(store);
+    }
+}
+
 /// The second one did not, when the log grew beyond its limit while the first was written.
 #[test]
 fn a_checkpoint_begins_by_itself_whenever_there_is_enough_log() {
