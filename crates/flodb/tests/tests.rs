@@ -34,6 +34,7 @@ mod promises;
 mod property;
 mod range_tombstones;
 mod read_only;
+mod read_options;
 mod reopen;
 mod repair;
 mod semantics;

@@ -53,7 +53,7 @@ impl Db {
     /// # Errors
     /// As for [`Db::get`].
     pub fn get_with<R>(&self, key: &[u8], visit: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        self.inner().get(key, hash(key), None, visit)
+        self.inner().get(key, hash(key), None, ReadOptions::default(), visit)
     }
 
     /// As [`Db::get_with`], at the moment of `snapshot`.
@@ -66,7 +66,36 @@ impl Db {
         key: &[u8],
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.inner().get(key, hash(key), Some(snapshot), visit)
+        self.inner().get(key, hash(key), Some(snapshot), ReadOptions::default(), visit)
+    }
+
+    /// As [`Db::get_with`], as they are now or at the moment of `snapshot`, and reads tables as
+    /// `options` say. A read that nobody repeats leaves the cache to others:
+    ///
+    /// ```
+    /// use keyrack_flodb::{Db, Options, ReadOptions};
+    /// # let dir = std::env::temp_dir().join(format!("keyrack-read-{}", std::process::id()));
+    /// let db = Db::open(&dir, Options::default())?;
+    /// db.put(b"key", b"value")?;
+    /// db.flush()?;
+    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// let length = db.read_with(None, b"key", once, <[u8]>::len)?;
+    /// assert_eq!(length, Some(5));
+    /// # drop(db);
+    /// # Db::destroy(&keyrack_vfs::RealFs, &dir)?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn read_with<R>(
+        &self,
+        snapshot: Option<&Snapshot>,
+        key: &[u8],
+        options: ReadOptions,
+        visit: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.inner().get(key, hash(key), snapshot, options, visit)
     }
 
     /// The values of many keys, all of one moment, each given to `visit` with its index.
@@ -80,9 +109,10 @@ impl Db {
     ) -> Result<()> {
         let inner = self.inner();
         let (read_state, sequence) = inner.read_point(&pin(), None).to_keep();
-        let point = ReadPoint { read_state: &read_state, sequence };
+        let options = ReadOptions::default();
         for (index, key) in keys.iter().enumerate() {
-            let found = inner.get_in(point, key, hash(key), |value| visit(index, Some(value)))?;
+            let target = Target { key, hash: hash(key), sequence, options };
+            let found = inner.get_in(&read_state, target, |value| visit(index, Some(value)))?;
             if found.is_none() {
                 visit(index, None);
             }
@@ -166,6 +196,7 @@ struct Target<'a> {
     key: &'a [u8],
     hash: u64,
     sequence: u64,
+    options: ReadOptions,
 }
 
 /// What comes of a search.
@@ -207,23 +238,22 @@ impl Inner {
         key: &[u8],
         hash: u64,
         snapshot: Option<&Snapshot>,
+        options: ReadOptions,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let guard = pin();
-        self.get_in(self.read_point(&guard, snapshot), key, hash, visit)
+        let ReadPoint { read_state, sequence } = self.read_point(&guard, snapshot);
+        self.get_in(read_state, Target { key, hash, sequence, options }, visit)
     }
 
-    /// The value of `key` that a read point has.
+    /// The value of the target that a read state has.
     #[inline]
     fn get_in<R>(
         &self,
-        point: ReadPoint<'_>,
-        key: &[u8],
-        hash: u64,
+        read_state: &ReadState,
+        target: Target<'_>,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let ReadPoint { read_state, sequence } = point;
-        let target = Target { key, hash, sequence };
         match self.search::<_, _, false>(read_state, target, Some(visit))? {
             Search::Done(answer) => Ok(answer),
             Search::RangeTombstones(visit) => {
@@ -255,7 +285,7 @@ impl Inner {
         target: Target<'_>,
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
-        let Target { key, hash, sequence } = target;
+        let Target { key, hash, sequence, options } = target;
         // What is older than `floor` was removed with a range.
         let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
             Kind::Put if written >= floor => visit.take().map(|visit| visit(value)),
@@ -287,7 +317,7 @@ impl Inner {
                 return Ok(Search::RangeTombstones(visit));
             }
             let floor = if TOMBSTONES { table.floor(key, sequence) } else { 0 };
-            let found = table.get(key, hash, sequence, |kind, written, value| {
+            let found = table.get(key, hash, sequence, &options, |kind, written, value| {
                 show(floor, kind, written, value)
             })?;
             if found.is_some() || floor > 0 {

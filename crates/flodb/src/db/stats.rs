@@ -108,6 +108,11 @@ impl Db {
             visit("reads_tables", reads.tables.sum() as f64);
             visit("reads_nowhere", reads.nowhere.sum() as f64);
         }
+        let cache = inner.tables.cache.stats();
+        visit("cache_blocks", cache.blocks as f64);
+        visit("cache_bytes", cache.bytes as f64);
+        visit("cache_hits", cache.hits as f64);
+        visit("cache_misses", cache.misses as f64);
         visit("snapshots", inner.read_path.snapshots.len() as f64);
         visit("log_recovered_records", inner.write_path.recovered.records as f64);
         // The end that a crash tore off, or that somebody has damaged: it was never synced.

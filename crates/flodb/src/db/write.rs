@@ -24,6 +24,7 @@ use crate::checksum::hash;
 use crate::coding::varint_into;
 use crate::error::{Error, Result};
 use crate::key::Kind;
+use crate::table::ReadOptions;
 use keyrack_store::{Change, Durability, WriteOptions};
 use std::cmp::Ordering;
 
@@ -126,7 +127,8 @@ impl Db {
                 change = without_ranks(|| decide(value));
             }
         };
-        let found = inner.get(key, hash, None, |value| visit(Some(value)))?;
+        let found =
+            inner.get(key, hash, None, ReadOptions::default(), |value| visit(Some(value)))?;
         if found.is_none() {
             visit(None);
         }

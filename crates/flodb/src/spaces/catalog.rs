@@ -91,7 +91,7 @@ impl Catalog {
             Error::corruption(&inner.dir, 0, format!("the catalog of the key spaces: {what}"))
         };
         let version = key(TAG_VERSION, &[]);
-        let version = inner.get(&version, hash(&version), None, number)?;
+        let version = inner.get(&version, hash(&version), None, ReadOptions::default(), number)?;
         match version {
             None | Some(Some(VERSION)) => {}
             Some(None) => return Err(damaged("a version that is no number")),

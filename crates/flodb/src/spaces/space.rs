@@ -6,6 +6,7 @@ use super::order::Prefix;
 use crate::db::{Db, Snapshot};
 use crate::error::{Error, Result};
 use crate::key::Comparator;
+use crate::table::ReadOptions;
 use keyrack_store::{Change, WriteOptions};
 use std::fmt;
 use std::sync::Arc;
@@ -161,6 +162,23 @@ impl KeySpace {
         with_key(&self.space.prefix, key, |key| self.db.get_at(snapshot, key, visit))
     }
 
+    /// As [`KeySpace::get_with`], now or at the moment of `snapshot`, and reads tables as `options`
+    /// say: see [`Db::read_with`].
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn read_with<R>(
+        &self,
+        snapshot: Option<&Snapshot>,
+        key: &[u8],
+        options: ReadOptions,
+        visit: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.space.check()?;
+        let read = |key: &[u8]| self.db.read_with(snapshot, key, options, visit);
+        with_key(&self.space.prefix, key, read)
+    }
+
     /// The values of many keys, all of one moment, each given to `visit` with its index.
     ///
     /// # Errors
@@ -196,6 +214,20 @@ impl KeySpace {
     pub fn iter_at(&self, snapshot: &Snapshot) -> Result<SpaceIter> {
         self.space.check()?;
         Ok(SpaceIter::new(self.db.iter_at(snapshot)?, self.space.prefix))
+    }
+
+    /// An iterator over all keys of the space, now or at the moment of `snapshot`, that reads
+    /// tables as `options` say: see [`Db::iter_with`].
+    ///
+    /// # Errors
+    /// As for [`Db::iter`].
+    pub fn iter_with(
+        &self,
+        snapshot: Option<&Snapshot>,
+        options: ReadOptions,
+    ) -> Result<SpaceIter> {
+        self.space.check()?;
+        Ok(SpaceIter::new(self.db.iter_with(snapshot, options)?, self.space.prefix))
     }
 
     /// About how many bytes of tables hold the keys with `low <= key < high`; nothing is an open

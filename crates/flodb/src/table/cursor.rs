@@ -24,17 +24,20 @@ use crate::error::Result;
 use crate::key;
 use std::sync::Arc;
 
-/// How an iterator reads tables.
-///
-/// Every block is checked when it is read from its file, whatever the options: what LevelDB calls
-/// `verify_checksums` is always on here, and costs little beside the read.
+/// How tables are read, by an iterator ([`Db::iter_with`](crate::Db::iter_with)) or for one key
+/// ([`Db::read_with`](crate::Db::read_with)). What is in memory is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Whether blocks that had to be read go into the cache: yes. Those of a scan that has come to
     /// read as far ahead as it may never do.
     pub fill_cache: bool,
+    /// Whether the checksum of a block is computed when it is read from its file: yes. Without, a
+    /// damaged block may give wrong answers to this read; it goes into no cache, so that no other
+    /// read meets it. LevelDB's option of this name is off unless it is asked for.
+    pub verify_checksums: bool,
     /// The most bytes that are read at once for a forward scan: 256 KiB, and 64 MiB whatever is
-    /// asked for. 0 reads block by block, and then all of a scan's blocks go into the cache.
+    /// asked for. 0 reads block by block, and then all of a scan's blocks go into the cache. A read
+    /// of one key reads one block.
     pub readahead_bytes_max: usize,
 }
 
@@ -43,7 +46,14 @@ const READAHEAD_BYTES_LIMIT: usize = 64 << 20;
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { fill_cache: true, readahead_bytes_max: 256 << 10 }
+        ReadOptions { fill_cache: true, verify_checksums: true, readahead_bytes_max: 256 << 10 }
+    }
+}
+
+impl ReadOptions {
+    /// Whether a block that was read may go into the cache: others trust what is there.
+    pub(super) fn fills_cache(&self) -> bool {
+        self.fill_cache && self.verify_checksums
     }
 }
 
@@ -155,22 +165,23 @@ impl TableCursor {
         if self.ahead.slice(handle.offset, len).is_none() {
             self.read_ahead(handle.offset, len, arrival);
         }
+        let verify = self.options.verify_checksums;
         let Some(framed) = self.ahead.slice(handle.offset, len) else {
-            return self.keep(index, self.table.read(index)?);
+            return self.keep(index, self.table.read(index, verify)?);
         };
         if self.fills_cache() {
-            return self.keep(index, self.table.decode(index, framed, Vec::new())?);
+            return self.keep(index, self.table.decode(index, framed, verify, Vec::new())?);
         }
         let memory = left.and_then(Arc::into_inner).map(|cached| cached.block.into_bytes());
         // Without a buffer to use again, a new one.
-        let block = self.table.decode(index, framed, memory.unwrap_or_default())?;
+        let block = self.table.decode(index, framed, verify, memory.unwrap_or_default())?;
         self.keep(index, block)
     }
 
     fn fills_cache(&self) -> bool {
         let is_long =
             self.ahead.window > 0 && self.ahead.window == self.options.readahead_bytes_max;
-        self.options.fill_cache && !is_long
+        self.options.fills_cache() && !is_long
     }
 
     fn keep(&self, index: usize, block: Block) -> Result<Arc<Cached>> {

@@ -89,14 +89,16 @@ pub(super) fn append_block(
     Handle { offset, bytes: contents.len() as u32, checksum }
 }
 
-/// Checks a framed block. Its contents as stored, and the codec.
+/// Checks a framed block. Its contents as stored, and the codec. Without `verify`, the checksum of
+/// the contents is not computed; that it is the one expected here is checked in any case.
 fn unframe(
     framed: &[u8],
     handle: Handle,
     block_type: BlockType,
+    verify: bool,
 ) -> std::result::Result<(&[u8], Codec), &'static str> {
     let (covered, stored) = framed.split_last_chunk::<8>().ok_or("a block without a trailer")?;
-    if checksum(covered, handle.offset) != u64::from_le_bytes(*stored) {
+    if verify && checksum(covered, handle.offset) != u64::from_le_bytes(*stored) {
         return Err("a block with a wrong checksum");
     }
     if u64::from_le_bytes(*stored) != handle.checksum {
@@ -110,15 +112,17 @@ fn unframe(
     Ok((contents, Codec::from_byte(*codec).ok_or("a block of an unknown codec")?))
 }
 
-/// Checks and decompresses a framed block into `out`, whose content is replaced.
+/// Checks and decompresses a framed block into `out`, whose content is replaced. Whether the
+/// checksum is computed is `verify`.
 pub(super) fn decode_block(
     file: &dyn File,
     framed: &[u8],
     handle: Handle,
     block_type: BlockType,
+    verify: bool,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    unframe(framed, handle, block_type)
+    unframe(framed, handle, block_type, verify)
         .and_then(|(contents, codec)| compress::decompress(codec, contents, out))
         .map_err(|what| Error::corruption(file.path(), handle.offset, what))
 }
@@ -129,10 +133,20 @@ pub(super) fn read_block(
     handle: Handle,
     block_type: BlockType,
 ) -> Result<Vec<u8>> {
+    read_block_with(file, handle, block_type, true)
+}
+
+/// As [`read_block`]; whether the checksum is computed is `verify`.
+pub(super) fn read_block_with(
+    file: &dyn File,
+    handle: Handle,
+    block_type: BlockType,
+    verify: bool,
+) -> Result<Vec<u8>> {
     let mut framed = vec![0; handle.framed_bytes()];
     read_exact(file, handle.offset, &mut framed)?;
     let damage = |what| Error::corruption(file.path(), handle.offset, what);
-    let (contents, codec) = unframe(&framed, handle, block_type).map_err(damage)?;
+    let (contents, codec) = unframe(&framed, handle, block_type, verify).map_err(damage)?;
     if codec == Codec::Raw {
         framed.truncate(handle.bytes as usize);
         return Ok(framed);

@@ -74,7 +74,7 @@ impl Table {
         for index in 0..self.index.len() {
             let before = index.checked_sub(1).map(|before| self.index.separator(before));
             let offset = self.index.block(index).offset;
-            let sound = match self.read(index) {
+            let sound = match self.read(index, true) {
                 Ok(block) => self.check_block(&block, index).map(|()| block),
                 Err(error) => Err(error.into_damage()?.1),
             };

@@ -6,7 +6,9 @@
 //! its block is nowhere in the table.
 
 use super::cursor::{ReadOptions, TableCursor};
-use super::format::{BlockType, FOOTER_BYTES, Handle, decode_block, read_block, read_footer};
+use super::format::{
+    BlockType, FOOTER_BYTES, Handle, decode_block, read_block, read_block_with, read_footer,
+};
 use super::index::Index;
 use super::properties::{Properties, TableMeta, decode_ranges};
 use crate::block::{Block, Damage};
@@ -134,7 +136,7 @@ impl Table {
     /// `None` if there is no such entry. `hash` is [`crate::checksum::hash`] of the key.
     ///
     /// Range deletes do not count: see [`Table::floor`]. O(log entries). No
-    /// allocation and no lock if the block is in the cache.
+    /// allocation and no lock if the block is in the cache; else it is read as `options` say.
     ///
     /// # Errors
     /// [`Error::Corruption`]; errors of the file system.
@@ -144,6 +146,7 @@ impl Table {
         user_key: &[u8],
         hash: u64,
         sequence: u64,
+        options: &ReadOptions,
         visit: impl FnOnce(Kind, u64, &[u8]) -> R,
     ) -> Result<Option<R>> {
         debug_assert_eq!(hash, hash_of(user_key), "the hash of another key");
@@ -163,7 +166,7 @@ impl Table {
         let block = match self.cached.get(index, &guard) {
             Some(cached) => &cached.block,
             None => {
-                loaded = self.load(index)?;
+                loaded = self.load(index, options)?;
                 &loaded.block
             }
         };
@@ -245,22 +248,33 @@ impl Table {
         }
     }
 
-    /// Reads a block and puts it into the cache.
+    /// Reads a block, and puts it into the cache if the options say so.
     #[cold]
-    pub(super) fn load(&self, index: usize) -> Result<Arc<Cached>> {
-        Ok(self.cached.insert(index, self.read(index)?))
+    fn load(&self, index: usize, options: &ReadOptions) -> Result<Arc<Cached>> {
+        let block = self.read(index, options.verify_checksums)?;
+        if options.fills_cache() {
+            return Ok(self.cached.insert(index, block));
+        }
+        Ok(Cached::new(block))
     }
 
-    /// Reads a block past the cache.
-    pub(super) fn read(&self, index: usize) -> Result<Block> {
-        let bytes = read_block(&*self.file, self.index.block(index), BlockType::Data)?;
+    /// Reads a block past the cache. Whether its checksum is computed is `verify`.
+    pub(super) fn read(&self, index: usize, verify: bool) -> Result<Block> {
+        let handle = self.index.block(index);
+        let bytes = read_block_with(&*self.file, handle, BlockType::Data, verify)?;
         Block::new(bytes).map_err(|damage| self.damage(index, damage))
     }
 
     /// Makes a block of its framed bytes, in the memory of `bytes`.
-    pub(super) fn decode(&self, index: usize, framed: &[u8], mut bytes: Vec<u8>) -> Result<Block> {
+    pub(super) fn decode(
+        &self,
+        index: usize,
+        framed: &[u8],
+        verify: bool,
+        mut bytes: Vec<u8>,
+    ) -> Result<Block> {
         let handle = self.index.block(index);
-        decode_block(&*self.file, framed, handle, BlockType::Data, &mut bytes)?;
+        decode_block(&*self.file, framed, handle, BlockType::Data, verify, &mut bytes)?;
         Block::new(bytes).map_err(|damage| self.damage(index, damage))
     }
 

@@ -232,7 +232,9 @@ fn a_long_walk_reads_in_growing_pieces_and_a_short_one_little() {
         let counted = keyrack_vfs::FaultFs::new(Arc::new(fs.clone()));
         let table = try_open(&counted, 0, &Comparator::Bytewise).unwrap();
         let before = counted.operations();
-        let mut cursor = table.cursor(ReadOptions { fill_cache: false, readahead_bytes_max });
+        let limit =
+            ReadOptions { fill_cache: false, readahead_bytes_max, ..ReadOptions::default() };
+        let mut cursor = table.cursor(limit);
         cursor.seek_first().unwrap();
         for _ in 0..steps {
             cursor.next().unwrap();

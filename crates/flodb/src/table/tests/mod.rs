@@ -82,7 +82,9 @@ fn open(fs: &dyn Fs) -> Arc<Table> {
 
 fn get(table: &Table, user: &[u8], sequence: u64) -> Result<Option<(Kind, u64, Vec<u8>)>> {
     let hash = crate::checksum::hash(user);
-    table.get(user, hash, sequence, |kind, sequence, value| (kind, sequence, value.to_vec()))
+    let options = ReadOptions::default();
+    let visit = |kind, sequence, value: &[u8]| (kind, sequence, value.to_vec());
+    table.get(user, hash, sequence, &options, visit)
 }
 
 /// What a lookup in a sorted list finds.
@@ -161,6 +163,7 @@ fn random_options(draw: &mut Draw) -> TableOptions {
 fn random_read_options(draw: &mut Draw) -> ReadOptions {
     ReadOptions {
         fill_cache: draw.below(2) == 0,
+        verify_checksums: draw.below(2) == 0,
         readahead_bytes_max: *draw.one_of(&[0, 100, 10_000, 256 << 10]),
     }
 }
