@@ -90,7 +90,7 @@ impl Report {
 }
 
 /// Reads every file of the store in `dir`, which is not open, and reports what is wrong. Of the
-/// options only the comparator matters.
+/// options only the comparator and the rule of filters matter.
 ///
 /// Changes nothing, but for the number of this process in `LOCK`, if that file is there and may be
 /// written: the lock is held meanwhile. O(bytes), with little memory.
@@ -191,9 +191,8 @@ impl Check<'_> {
 
     fn table(&mut self, number: u64, file: Option<&FileMeta>) -> Result<()> {
         let path = table_path(self.dir, number);
-        let order = self.options.comparator.clone();
-        let cache = Arc::new(BlockCache::new(0));
-        let table = match Table::open(&*self.fs, &path, number, cache, order) {
+        let options = self.options.reader(Arc::new(BlockCache::new(0)));
+        let table = match Table::open(&*self.fs, &path, number, &options) {
             Ok(table) => table,
             Err(Error::Io(error)) if error.is_not_found() => {
                 self.damage(&path, 0, "the file is missing");

@@ -6,13 +6,12 @@
 //! changed. A segment is read as part of its directory, whose other segments say how far it counts.
 
 use crate::batch::decode;
-use crate::cache::BlockCache;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, SPACES_ORDER, parse};
 use crate::manifest;
 use crate::spaces::Spaces;
-use crate::table::{ReadOptions, Table};
+use crate::table::{ReadOptions, ReaderOptions, Table};
 use crate::version::VersionEdit;
 use keyrack_vfs::Fs;
 use std::path::Path;
@@ -78,13 +77,12 @@ fn kind_name(kind: Kind) -> &'static str {
 }
 
 fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
-    let cache = Arc::new(BlockCache::new(0));
     let order = if Table::stored_order(fs, path)? == SPACES_ORDER {
         Spaces::comparator(&[])?
     } else {
         Comparator::Bytewise
     };
-    let table = Table::open(fs, path, 0, cache, order.clone());
+    let table = Table::open(fs, path, 0, &ReaderOptions::alone(order.clone()));
     order.check_complete(path)?;
     let table = Arc::new(table?);
     let mut cursor = table.cursor(ReadOptions { fill_cache: false, ..ReadOptions::default() });

@@ -48,6 +48,7 @@ mod dump;
 mod engine;
 mod error;
 mod filter;
+mod filter_policy;
 mod iterator;
 mod key;
 mod manifest;
@@ -72,6 +73,7 @@ pub use db::{CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
+pub use filter_policy::{FilterBuilder, FilterPolicy, FilterReader, FilterRule};
 pub use iterator::Iter;
 // Types of the contract that are part of the signatures here.
 pub use key::{Comparator, Compare};

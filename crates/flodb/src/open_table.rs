@@ -3,11 +3,9 @@
 //! A version names a table by a [`FileMeta`]; an [`OpenTable`] is that table, open. When no version
 //! names the table any more, its file is removed with the last reader.
 
-use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::key::Comparator;
 use crate::manifest::table_name;
-use crate::table::Table;
+use crate::table::{ReaderOptions, Table};
 use crate::version::FileMeta;
 use keyrack_vfs::Fs;
 use std::path::{Path, PathBuf};
@@ -63,12 +61,11 @@ impl OpenTable {
         deleter: &Arc<FileDeleter>,
         dir: &Path,
         file: Arc<FileMeta>,
-        cache: &Arc<BlockCache>,
-        order: &Comparator,
+        options: &ReaderOptions,
     ) -> Result<Arc<Self>> {
         let path = table_path(dir, file.number);
-        let table = Table::open(fs, &path, file.number, Arc::clone(cache), order.clone())?;
-        if let Some(what) = file.difference(table.meta(), order) {
+        let table = Table::open(fs, &path, file.number, options)?;
+        if let Some(what) = file.difference(table.meta(), &options.comparator) {
             let what = format!("not the table that the manifest tells of: {what}");
             return Err(Error::corruption(&path, 0, what));
         }

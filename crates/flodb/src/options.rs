@@ -1,6 +1,7 @@
 //! What a store is opened with.
 
 use crate::compress::Compression;
+use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
 use crate::version::LAST_LEVEL;
 use keyrack_store::Durability;
@@ -42,6 +43,9 @@ pub struct Options {
     pub compression: Vec<Compression>,
     /// Bits of a table's filter for each key: 10, one false answer in a hundred. 0 for no filter.
     pub filter_bits_per_key: u32,
+    /// Which filters tables get: Bloom filters of that many bits a key. Not stored: tables with
+    /// filters by a rule that the store is opened without are read without a filter.
+    pub filter_policy: FilterPolicy,
     /// Bytes of blocks kept in memory: 64 MiB.
     pub cache_bytes: usize,
     /// Bytes of a table that a compaction writes: 32 MiB.
@@ -92,6 +96,7 @@ impl Default for Options {
             restart_interval: 16,
             compression: vec![Compression::None, Compression::None, Compression::Lz4],
             filter_bits_per_key: 10,
+            filter_policy: FilterPolicy::Bloom,
             cache_bytes: 64 << 20,
             table_bytes: 32 << 20,
             level0_tables: 4,

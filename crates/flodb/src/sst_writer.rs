@@ -3,14 +3,16 @@
 //! Such a table is as one of the store's own, but that all its entries have the sequence number 0.
 //! The store says, when it takes the table in, which number they have instead.
 
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Kind};
 use crate::options::Options;
-use crate::table::{self, TableOptions};
+use crate::table::{self, ReaderOptions, TableOptions};
 use crate::version::LAST_LEVEL;
 use keyrack_vfs::{Fs, OpenOptions};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 impl Options {
     /// How the tables of `level` are made, while level 0 is merged into `base`.
@@ -20,7 +22,17 @@ impl Options {
             restart_interval: self.restart_interval,
             compression: self.compression_of(level, base),
             filter_bits_per_key: self.filter_bits_per_key,
+            filter_policy: self.filter_policy.clone(),
             comparator: self.comparator.clone(),
+        }
+    }
+
+    /// What tables are opened with, and the cache that they share.
+    pub(crate) fn reader(&self, cache: Arc<BlockCache>) -> ReaderOptions {
+        ReaderOptions {
+            cache,
+            comparator: self.comparator.clone(),
+            filter_policy: self.filter_policy.clone(),
         }
     }
 }
@@ -58,7 +70,7 @@ pub struct SstWriter {
 
 impl SstWriter {
     /// A table in the new file `path`. Of the options it takes the comparator, which has to be that
-    /// of the store, the sizes of blocks and of the filter, and the compression of the last level.
+    /// of the store, the sizes of blocks, the filter, and the compression of the last level.
     ///
     /// # Errors
     /// The file is there already, or cannot be made; the compression is refused.

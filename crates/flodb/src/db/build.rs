@@ -118,8 +118,8 @@ impl Inner {
     }
 
     pub(crate) fn open_table(&self, file: Arc<FileMeta>) -> Result<Arc<OpenTable>> {
-        let order = &self.options.comparator;
-        OpenTable::open(&*self.fs, &self.tables.deleter, &self.dir, file, &self.tables.cache, order)
+        let tables = &self.tables;
+        OpenTable::open(&*self.fs, &tables.deleter, &self.dir, file, &tables.reader)
     }
 }
 

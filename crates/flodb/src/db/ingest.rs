@@ -23,14 +23,13 @@
 
 use super::background_error::is_retryable;
 use super::{Db, Inner, flush};
-use crate::cache::BlockCache;
 use crate::compaction::{InProgressCompactions, targets};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::manifest::FileNumber;
 use crate::open_table::table_path;
-use crate::table::{Table, TableMeta};
+use crate::table::{ReaderOptions, Table, TableMeta};
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
 use keyrack_vfs::{Fs, OpenOptions};
 use rustix::io::Errno;
@@ -171,7 +170,7 @@ impl Taken {
         order: &Comparator,
         visit: &mut dyn FnMut(&[u8], Option<&[u8]>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Self, E> {
-        let table = Table::open(fs, path, 0, Arc::new(BlockCache::new(0)), order.clone())?;
+        let table = Table::open(fs, path, 0, &ReaderOptions::alone(order.clone()))?;
         let meta = table.meta();
         if meta.sequence_max > 0 || table.range_tombstones().is_some() {
             let path = path.display();

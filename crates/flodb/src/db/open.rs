@@ -25,6 +25,7 @@ use crate::memtable::Memtable;
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::{MEMTABLE_BYTES_MIN, Options};
 use crate::read_state::{ReadState, Tables};
+use crate::table::ReaderOptions;
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
 use keyrack_store::Durability;
 use keyrack_vfs::{Fs, Lock, RealFs};
@@ -163,9 +164,9 @@ pub(crate) fn assemble(
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
     };
     let last_replayed = replay.last;
-    let cache = Arc::new(BlockCache::new(options.cache_bytes));
+    let reader = options.reader(Arc::new(BlockCache::new(options.cache_bytes)));
     let deleter = FileDeleter::new(Arc::clone(&fs));
-    let levels = open_tables(&deleter, &*fs, dir, &state.version, &cache, &options)?;
+    let levels = open_tables(&deleter, &*fs, dir, &state.version, &reader, &options)?;
     let active = Arc::new(new_memtable(&options, 0));
     active.set_first_sequence(log.reserved());
     let mut memtables = vec![active];
@@ -185,7 +186,7 @@ pub(crate) fn assemble(
         dir: dir.to_owned(),
         write_path: WritePath::new(log, recovered, last_replayed),
         read_path: ReadPath::new(read_state),
-        tables: TableSet::new(manifest, deleter, cache),
+        tables: TableSet::new(manifest, deleter, reader),
         compaction: CompactionState::new(options.table_bytes_per_second),
         errors,
         signal: Signal::default(),
@@ -206,6 +207,10 @@ impl Options {
             (
                 self.compression.iter().any(|codec| !codec.is_valid()),
                 "compression: a level of zstd is not from -100 to 22",
+            ),
+            (
+                self.filter_policy.has_bad_name(),
+                "filter_policy: the name of a rule has from 1 to 255 bytes",
             ),
             (self.level0_slow > self.level0_stop, "level0_slow is more than level0_stop"),
             (self.level0_tables > self.level0_slow, "level0_tables is more than level0_slow"),
@@ -369,12 +374,11 @@ fn open_tables(
     fs: &dyn Fs,
     dir: &Path,
     version: &Version,
-    cache: &Arc<BlockCache>,
+    reader: &ReaderOptions,
     options: &Options,
 ) -> Result<[Tables; LEVELS]> {
     let open = |file: &Arc<FileMeta>| -> Result<Arc<OpenTable>> {
-        let table =
-            OpenTable::open(fs, deleter, dir, Arc::clone(file), cache, &options.comparator)?;
+        let table = OpenTable::open(fs, deleter, dir, Arc::clone(file), reader)?;
         if options.paranoid_checks {
             table.table().verify()?;
         }

@@ -57,7 +57,7 @@ impl Db {
             },
             "last-sequence" => inner.last_sequence().to_string(),
             "estimate-num-keys" => inner.estimate_keys().to_string(),
-            "cache-bytes" => inner.tables.cache.stats().bytes.to_string(),
+            "cache-bytes" => inner.tables.reader.cache.stats().bytes.to_string(),
             _ => {
                 let mut found = None;
                 self.stats(&mut |known, number| {
@@ -85,7 +85,7 @@ impl Inner {
             "sstables" => Some(list_tables(&read_state.version)),
             "approximate-memory-usage" => {
                 let memory: usize = read_state.memtables.iter().map(|g| g.bytes()).sum();
-                Some((memory as u64 + self.tables.cache.stats().bytes).to_string())
+                Some((memory as u64 + self.tables.reader.cache.stats().bytes).to_string())
             }
             _ => None,
         }

@@ -108,7 +108,7 @@ impl Db {
             visit("reads_tables", reads.tables.sum() as f64);
             visit("reads_nowhere", reads.nowhere.sum() as f64);
         }
-        let cache = inner.tables.cache.stats();
+        let cache = inner.tables.reader.cache.stats();
         visit("cache_blocks", cache.blocks as f64);
         visit("cache_bytes", cache.bytes as f64);
         visit("cache_hits", cache.hits as f64);

@@ -3,9 +3,9 @@
 
 use super::LockRank;
 use super::ranked_lock::RankedMutex;
-use crate::cache::BlockCache;
 use crate::manifest::{FileNumbers, Manifest};
 use crate::open_table::{FileDeleter, OpenTable};
+use crate::table::ReaderOptions;
 use keyrack_vfs::Fs;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ pub(crate) struct TableSet {
     pub(crate) orphaned_outputs: RankedMutex<Vec<Arc<OpenTable>>>,
     pub(crate) numbers: Arc<FileNumbers>,
     pub(crate) deleter: Arc<FileDeleter>,
-    pub(crate) cache: Arc<BlockCache>,
+    /// What they are opened with; their cache.
+    pub(crate) reader: ReaderOptions,
 }
 
 impl TableSet {
@@ -29,7 +30,7 @@ impl TableSet {
     pub(crate) fn new(
         manifest: Manifest,
         deleter: Arc<FileDeleter>,
-        cache: Arc<BlockCache>,
+        reader: ReaderOptions,
     ) -> Self {
         TableSet {
             ingest_lock: RankedMutex::new(LockRank::Ingest, ()),
@@ -37,7 +38,7 @@ impl TableSet {
             manifest: RankedMutex::new(LockRank::Manifest, manifest),
             orphaned_outputs: RankedMutex::new(LockRank::OrphanedOutputs, Vec::new()),
             deleter,
-            cache,
+            reader,
         }
     }
 

@@ -68,8 +68,8 @@ impl TableIo<'_> {
     }
 
     pub(super) fn open(&self, path: &Path, sequence: Option<u64>) -> Result<Table> {
-        let cache = Arc::new(BlockCache::new(0));
-        let table = Table::open(self.fs, path, 0, cache, self.order().clone())?;
+        let options = self.options.reader(Arc::new(BlockCache::new(0)));
+        let table = Table::open(self.fs, path, 0, &options)?;
         Ok(table.with_sequence(sequence))
     }
 

@@ -4,6 +4,7 @@
 //! lie between the separators around it; only then are its entries given to anybody. So what comes
 //! out of a damaged table is in order, and was written.
 
+use super::format::{BlockType, read_block};
 use super::properties::TableMeta;
 use super::reader::Table;
 use crate::block::{Block, Damage};
@@ -101,6 +102,12 @@ impl Table {
         if seen.missed_by_filter {
             unsound(end("a filter without a key that is there"));
         }
+        if let Some(stored) = self.unused_filter
+            && let Err(error) = read_block(&*self.file, stored, BlockType::Filter)
+        {
+            let what = error.into_damage()?.1;
+            unsound(Unsound { offset: stored.offset, what, lost: None });
+        }
         (seen.meta.bytes, seen.meta.checksum) = (self.meta.bytes, self.meta.checksum);
         // Early tables do not say it.
         seen.meta.replaced = if self.meta.replaced > 0 { seen.replaced } else { 0 };
@@ -195,8 +202,9 @@ impl Seen {
     fn add(&mut self, table: &Table, internal_key: &[u8], value: &[u8]) {
         let parsed = key::parse(internal_key).expect("the kinds of the block were checked");
         let meta = &mut self.meta;
-        let may_contain = |hash| table.filter.as_ref().is_none_or(|it| it.may_contain(hash));
-        self.missed_by_filter |= !may_contain(hash(parsed.user));
+        let may_contain =
+            |user| table.filter.as_ref().is_none_or(|it| it.may_contain(user, hash(user)));
+        self.missed_by_filter |= !may_contain(parsed.user);
         if meta.entries == 0 {
             meta.smallest = internal_key.to_vec();
         } else {

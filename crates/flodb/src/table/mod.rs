@@ -39,6 +39,6 @@ pub use cursor::ReadOptions;
 pub(crate) use cursor::TableCursor;
 pub(crate) use inspect::{Lost, Unsound};
 pub(crate) use properties::TableMeta;
-pub(crate) use reader::Table;
+pub(crate) use reader::{ReaderOptions, Table};
 pub(crate) use salvage::salvage;
 pub(crate) use writer::{TableOptions, TableWriter};

@@ -32,6 +32,9 @@ const TAG_LAST: u64 = TAG_RANGE_DELETES;
 const TAG_IGNORABLE: u64 = 64;
 
 const TAG_REPLACED: u64 = 64;
+const TAG_FILTER_OF_RULE: u64 = 65;
+
+const NOT_A_BLOCK: &str = "a property that is not a block";
 
 /// What the levels need to know about a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,12 +85,43 @@ impl TableMeta {
     }
 }
 
+/// A filter, and by which rule of a caller's it is one; without a rule, it is a Bloom filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FilterBlock {
+    pub(super) rule: Option<String>,
+    pub(super) stored: Handle,
+}
+
+impl FilterBlock {
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut bytes = Vec::new();
+        if let Some(rule) = &self.rule {
+            put_string(&mut bytes, rule.as_bytes());
+        }
+        self.stored.put(&mut bytes);
+        put_varint(out, if self.rule.is_some() { TAG_FILTER_OF_RULE } else { TAG_FILTER });
+        put_string(out, &bytes);
+    }
+
+    fn take(field: &[u8], is_of_rule: bool) -> Result<Self, &'static str> {
+        let mut reader = Reader::new(field);
+        let rule = if is_of_rule {
+            let name = reader.string().and_then(|name| std::str::from_utf8(name).ok());
+            Some(name.ok_or("a filter whose rule has no name")?.to_owned())
+        } else {
+            None
+        };
+        let stored = Handle::take(&mut reader).filter(|_| reader.is_empty());
+        stored.ok_or(NOT_A_BLOCK).map(|stored| FilterBlock { rule, stored })
+    }
+}
+
 /// The properties as stored. `meta.bytes` and `meta.checksum` are not among them: the file has its
 /// length, and its footer the checksum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) index: Handle,
-    pub(super) filter: Option<Handle>,
+    pub(super) filter: Option<FilterBlock>,
     pub(super) range_deletes: Option<Handle>,
     /// Whether the range deletes are among the entries, too.
     pub(super) ranges_among_entries: bool,
@@ -95,6 +129,42 @@ pub(super) struct Properties {
     /// Bytes of the data blocks, which begin the file.
     pub(super) data_bytes: u64,
     pub(super) meta: TableMeta,
+}
+
+/// The fields of stored properties, by tag.
+#[derive(Default)]
+struct Fields<'a> {
+    fields: [Option<&'a [u8]>; TAG_LAST as usize + 1],
+    replaced: Option<u64>,
+    filter: Option<FilterBlock>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(stored: &'a [u8]) -> Result<Self, &'static str> {
+        let mut reader = Reader::new(stored);
+        let mut found = Fields::default();
+        while !reader.is_empty() {
+            let (tag, value) =
+                reader.varint().zip(reader.string()).ok_or("properties that end within a field")?;
+            let stands_twice = match tag {
+                TAG_FILTER => found.filter.replace(FilterBlock::take(value, false)?).is_some(),
+                1..=TAG_LAST => found.fields[tag as usize].replace(value).is_some(),
+                TAG_REPLACED => {
+                    let value = <[u8; 8]>::try_from(value).map_err(|_| "a number of other size")?;
+                    found.replaced.replace(u64::from_le_bytes(value)).is_some()
+                }
+                TAG_FILTER_OF_RULE => {
+                    found.filter.replace(FilterBlock::take(value, true)?).is_some()
+                }
+                tag if tag >= TAG_IGNORABLE => false,
+                _ => return Err("a property that this program must know and does not"),
+            };
+            if stands_twice {
+                return Err("a property that stands twice");
+            }
+        }
+        Ok(found)
+    }
 }
 
 impl Properties {
@@ -107,7 +177,7 @@ impl Properties {
             put_string(out, &bytes);
         };
         handle(&mut out, TAG_INDEX, self.index);
-        self.filter.into_iter().for_each(|filter| handle(&mut out, TAG_FILTER, filter));
+        self.filter.iter().for_each(|filter| filter.put(&mut out));
         let ranges_tag =
             if self.ranges_among_entries { TAG_RANGES_AMONG_ENTRIES } else { TAG_RANGE_DELETES };
         self.range_deletes.into_iter().for_each(|all| handle(&mut out, ranges_tag, all));
@@ -139,28 +209,7 @@ impl Properties {
 
     /// Reads the properties of a table of `bytes` bytes.
     pub(super) fn decode(stored: &[u8], bytes: u64) -> Result<Self, &'static str> {
-        let mut reader = Reader::new(stored);
-        let mut fields = [None; TAG_LAST as usize + 1];
-        let mut replaced = None;
-        while !reader.is_empty() {
-            let (tag, value) =
-                reader.varint().zip(reader.string()).ok_or("properties that end within a field")?;
-            match tag {
-                1..=TAG_LAST => {
-                    if fields[tag as usize].replace(value).is_some() {
-                        return Err("a property that stands twice");
-                    }
-                }
-                TAG_REPLACED => {
-                    let value = <[u8; 8]>::try_from(value).map_err(|_| "a number of other size")?;
-                    if replaced.replace(u64::from_le_bytes(value)).is_some() {
-                        return Err("a property that stands twice");
-                    }
-                }
-                tag if tag >= TAG_IGNORABLE => {}
-                _ => return Err("a property that this program must know and does not"),
-            }
-        }
+        let Fields { fields, replaced, filter } = Fields::read(stored)?;
         let bytes_of = |tag: u64| fields[tag as usize].ok_or("a property is missing");
         let number = |tag| {
             let value =
@@ -170,7 +219,7 @@ impl Properties {
         let handle = |value| {
             let mut reader = Reader::new(value);
             let handle = Handle::take(&mut reader).filter(|_| reader.is_empty());
-            handle.ok_or("a property that is not a block")
+            handle.ok_or(NOT_A_BLOCK)
         };
         let key = |tag| {
             let key = bytes_of(tag)?;
@@ -182,7 +231,7 @@ impl Properties {
         }
         let properties = Properties {
             index: handle(bytes_of(TAG_INDEX)?)?,
-            filter: fields[TAG_FILTER as usize].map(handle).transpose()?,
+            filter,
             range_deletes: fields[apart].or(fields[among]).map(handle).transpose()?,
             ranges_among_entries: fields[among].is_some(),
             comparator: String::from_utf8(bytes_of(TAG_COMPARATOR)?.to_vec())
@@ -249,7 +298,7 @@ mod tests {
         append(&mut meta.largest, b"zz", 6, Kind::Delete);
         Properties {
             index: handle(5_000),
-            filter: Some(handle(4_000)),
+            filter: Some(FilterBlock { rule: None, stored: handle(4_000) }),
             range_deletes: None,
             ranges_among_entries: false,
             comparator: "keyrack.bytewise".into(),
@@ -264,7 +313,11 @@ mod tests {
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         sample.meta.replaced = 7;
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
-        sample.range_deletes = sample.filter.take();
+        let of_rule =
+            FilterBlock { rule: Some("test.rule".into()), ..sample.filter.clone().unwrap() };
+        let ruled = Properties { filter: Some(of_rule), ..sample.clone() };
+        assert_eq!(Properties::decode(&ruled.encode(), 9_999), Ok(ruled));
+        sample.range_deletes = sample.filter.take().map(|filter| filter.stored);
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         let apart = sample.encode();
         sample.ranges_among_entries = true;

@@ -10,12 +10,12 @@ use super::format::{
     BlockType, FOOTER_BYTES, Handle, decode_block, read_block, read_block_with, read_footer,
 };
 use super::index::Index;
-use super::properties::{Properties, TableMeta, decode_ranges};
+use super::properties::{FilterBlock, Properties, TableMeta, decode_ranges};
 use crate::block::{Block, Damage};
 use crate::cache::{BlockCache, Cached, TableCache};
 use crate::checksum::hash as hash_of;
 use crate::error::{Error, Result};
-use crate::filter::Filter;
+use crate::filter_policy::{FilterPolicy, KeyFilter};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::range_tombstones::RangeTombstoneIndex;
 use keyrack_concurrent::pin;
@@ -23,6 +23,23 @@ use keyrack_vfs::{File, Fs, OpenOptions};
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
+
+/// What tables are opened with.
+#[derive(Clone, Debug)]
+pub(crate) struct ReaderOptions {
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) comparator: Comparator,
+    /// By which rule filters are read that are no Bloom filters. Those of other rules are not used.
+    pub(crate) filter_policy: FilterPolicy,
+}
+
+impl ReaderOptions {
+    /// For a table by itself: without a cache, and without a rule for filters.
+    pub(crate) fn alone(comparator: Comparator) -> Self {
+        let cache = Arc::new(BlockCache::new(0));
+        ReaderOptions { cache, comparator, filter_policy: FilterPolicy::Bloom }
+    }
+}
 
 /// An open table. Any number of threads may use it at once.
 #[derive(Debug)]
@@ -38,7 +55,9 @@ pub(crate) struct Table {
     /// Whether the range deletes are among the entries, too.
     pub(super) ranges_among_entries: bool,
     pub(super) range_tombstones: Option<Arc<RangeTombstoneIndex>>,
-    pub(super) filter: Option<Filter>,
+    pub(super) filter: Option<KeyFilter>,
+    /// A filter by a rule that the table was opened without.
+    pub(super) unused_filter: Option<Handle>,
     /// The sequence number of all entries, which have 0 in the file.
     pub(super) sequence: Option<u64>,
 }
@@ -54,9 +73,9 @@ impl Table {
         fs: &dyn Fs,
         path: &Path,
         number: u64,
-        cache: Arc<BlockCache>,
-        comparator: Comparator,
+        options: &ReaderOptions,
     ) -> Result<Self> {
+        let ReaderOptions { cache, comparator, filter_policy } = options.clone();
         let file = fs.open(path, &OpenOptions::new().read(true))?;
         let (handle, properties) = read_properties(&*file)?;
         let damage = |handle: Handle, what| Error::corruption(path, handle.offset, what);
@@ -77,15 +96,20 @@ impl Table {
         let index = read(properties.index, BlockType::Index)?;
         let index = Index::parse(&index, properties.data_bytes, &comparator)
             .map_err(|what| damage(properties.index, what))?;
-        let parse_filter = |part| {
-            let bits = read(part, BlockType::Filter)?;
-            Filter::parse(&bits).ok_or_else(|| damage(part, "a filter of no known form"))
-        };
         let parse_tombstones = |part| {
             let stored = read(part, BlockType::RangeDeletes)?;
             parse_range_tombstones(&stored, &comparator).map_err(|what| damage(part, what))
         };
-        let filter = properties.filter.map(parse_filter).transpose()?;
+        let (mut filter, mut unused_filter) = (None, None);
+        match &properties.filter {
+            Some(FilterBlock { rule, stored }) if filter_policy.knows(rule.as_deref()) => {
+                let parsed =
+                    filter_policy.parse(&read(*stored, BlockType::Filter)?, rule.is_some());
+                let what = "a filter of no known form";
+                filter = Some(parsed.ok_or_else(|| damage(*stored, what))?);
+            }
+            other => unused_filter = other.as_ref().map(|it| it.stored),
+        }
         let range_tombstones =
             properties.range_deletes.map(parse_tombstones).transpose()?.flatten().map(Arc::new);
         if let Some(ranges) = range_tombstones.as_ref().filter(|_| !properties.ranges_among_entries)
@@ -100,6 +124,7 @@ impl Table {
         };
         Ok(Table {
             filter,
+            unused_filter,
             cached: TableCache::new(cache, number, index.len()),
             index,
             comparator,
@@ -150,7 +175,7 @@ impl Table {
         visit: impl FnOnce(Kind, u64, &[u8]) -> R,
     ) -> Result<Option<R>> {
         debug_assert_eq!(hash, hash_of(user_key), "the hash of another key");
-        if !self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash)) {
+        if !self.filter.as_ref().is_none_or(|filter| filter.may_contain(user_key, hash)) {
             return Ok(None);
         }
         if self.sequence.is_some_and(|own| own > sequence) {

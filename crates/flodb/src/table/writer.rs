@@ -8,12 +8,11 @@
 
 use super::format::{BlockType, Handle, append_block, footer};
 use super::index::{IndexBuilder, separator};
-use super::properties::{Properties, TableMeta, encode_ranges};
+use super::properties::{FilterBlock, Properties, TableMeta, encode_ranges};
 use crate::block::BlockBuilder;
-use crate::checksum::hash;
 use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
-use crate::filter::Filter;
+use crate::filter_policy::{FilterPolicy, KeyCollector};
 use crate::key::{self, Comparator, Kind, Parsed};
 use crate::range_tombstones::RangeTombstone;
 use keyrack_vfs::File;
@@ -33,6 +32,7 @@ pub(crate) struct TableOptions {
     pub(crate) compression: Compression,
     /// Bits of the filter for each user key; 0 for no filter.
     pub(crate) filter_bits_per_key: u32,
+    pub(crate) filter_policy: FilterPolicy,
     pub(crate) comparator: Comparator,
 }
 
@@ -43,6 +43,7 @@ impl Default for TableOptions {
             restart_interval: 16,
             compression: Compression::default(),
             filter_bits_per_key: 10,
+            filter_policy: FilterPolicy::Bloom,
             comparator: Comparator::default(),
         }
     }
@@ -59,7 +60,7 @@ pub(crate) struct TableWriter {
     index: IndexBuilder,
     /// The last block, if its index entry is still to come.
     unindexed: Option<Handle>,
-    hashes: Vec<u64>,
+    filter: KeyCollector,
     ranges: Vec<RangeTombstone>,
     /// The last internal key.
     last: Vec<u8>,
@@ -81,10 +82,10 @@ impl TableWriter {
             file,
             compressor: Compressor::new(options.compression)?,
             block: BlockBuilder::new(options.restart_interval),
+            filter: KeyCollector::new(&options.filter_policy, options.filter_bits_per_key),
             options,
             index: IndexBuilder::default(),
             unindexed: None,
-            hashes: Vec::new(),
             ranges: Vec::new(),
             last: Vec::new(),
             out: Vec::new(),
@@ -167,10 +168,7 @@ impl TableWriter {
             self.index.add(&self.last, block);
         }
         let data_bytes = self.offset();
-        let filter = Filter::build(&self.hashes, self.options.filter_bits_per_key);
-        // A filter is as good as noise.
-        let filter =
-            filter.map(|bits| self.put(BlockType::Filter, Codec::Raw, &bits)).transpose()?;
+        let filter = self.put_filter()?;
         self.meta.largest = std::mem::take(&mut self.last);
         self.count_ranges();
         let ranges = (!self.ranges.is_empty()).then(|| encode_ranges(&self.ranges));
@@ -223,8 +221,8 @@ impl TableWriter {
         }
         // Versions of one key are neighbours.
         let is_new_user = meta.entries == 0 || key::user_of(&self.last) != parsed.user;
-        if is_new_user && self.options.filter_bits_per_key > 0 {
-            self.hashes.push(hash(parsed.user));
+        if is_new_user {
+            self.filter.add(parsed.user);
         }
         meta.replaced += u64::from(!is_new_user);
         meta.entries += 1;
@@ -256,6 +254,16 @@ impl TableWriter {
         self.unindexed = Some(append_block(&mut self.out, base, BlockType::Data, codec, stored));
         self.block.clear();
         if self.out.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn put_filter(&mut self) -> Result<Option<FilterBlock>> {
+        let Some(stored) = self.filter.finish() else { return Ok(None) };
+        if stored.len() > BLOCK_BYTES_MAX {
+            return Err(Error::Usage(format!("a filter of {} bytes", stored.len())));
+        }
+        // A filter is as good as noise.
+        let stored = self.put(BlockType::Filter, Codec::Raw, &stored)?;
+        Ok(Some(FilterBlock { rule: self.filter.rule_name().map(str::to_owned), stored }))
     }
 
     fn put_compressed(&mut self, block_type: BlockType, contents: &[u8]) -> Result<Handle> {

@@ -126,7 +126,7 @@ fn entries_have_the_sequence_number_of_their_table() {
         let options = TableOptions { block_bytes: 300, ..TableOptions::default() };
         let (fs, _) = written(&options, &with(0));
         let cache = Arc::new(BlockCache::new(1 << 20));
-        let table = Table::open(&fs, path(), NUMBER, cache, order.clone()).unwrap();
+        let table = Table::open(&fs, path(), NUMBER, &reading(&cache, &order)).unwrap();
         let table = Arc::new(table.with_sequence(Some(1_000)));
         table.verify().unwrap();
         let entries = with(1_000);
@@ -260,7 +260,7 @@ fn a_long_walk_leaves_the_cache_alone_and_takes_what_is_in_it() {
     let (fs, _) = written(&options, &entries);
     let cache = Arc::new(BlockCache::new(64 << 20));
     let order = Comparator::Bytewise;
-    let table = Table::open(&fs, path(), NUMBER, Arc::clone(&cache), order).map(Arc::new).unwrap();
+    let table = Table::open(&fs, path(), NUMBER, &reading(&cache, &order)).map(Arc::new).unwrap();
     let blocks = table.index.len() as u64;
     let limit = ReadOptions { readahead_bytes_max: 8 << 10, ..ReadOptions::default() };
     let mut cursor = table.cursor(limit);

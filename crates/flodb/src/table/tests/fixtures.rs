@@ -28,13 +28,7 @@ fn entries() -> Vec<Entry> {
 }
 
 fn options(compression: Compression) -> TableOptions {
-    TableOptions {
-        block_bytes: 512,
-        restart_interval: 4,
-        compression,
-        filter_bits_per_key: 10,
-        comparator: Comparator::Bytewise,
-    }
+    TableOptions { block_bytes: 512, restart_interval: 4, compression, ..TableOptions::default() }
 }
 
 const AMONG_ENTRIES: [&[u8]; 4] = [

@@ -66,7 +66,7 @@ fn parts(draw: &mut Draw) -> Parts {
     let stored = read_block(&*file, handle, BlockType::Properties).unwrap();
     let properties = Properties::decode(&stored, meta.bytes).unwrap();
     let index = read_block(&*file, properties.index, BlockType::Index).unwrap();
-    let filter = read_block(&*file, properties.filter.unwrap(), BlockType::Filter).unwrap();
+    let filter = read_block(&*file, properties.filter.unwrap().stored, BlockType::Filter).unwrap();
     let parsed = Index::parse(&index, properties.data_bytes, &Comparator::Bytewise).unwrap();
     let block = read_block(&*file, parsed.block(0), BlockType::Data).unwrap();
     let (bytes, data_bytes) = (meta.bytes, properties.data_bytes);

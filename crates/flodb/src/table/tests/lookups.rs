@@ -36,7 +36,7 @@ fn lookups_see_the_newest_entry_of_their_time() {
 }
 
 fn open_with(fs: &dyn Fs, cache: &Arc<BlockCache>) -> Table {
-    Table::open(fs, path(), NUMBER, Arc::clone(cache), Comparator::Bytewise).unwrap()
+    Table::open(fs, path(), NUMBER, &reading(cache, &Comparator::Bytewise)).unwrap()
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod salvage;
 mod threads;
 mod writing;
 
-use super::{ReadOptions, Table, TableMeta, TableOptions, TableWriter};
+use super::{ReadOptions, ReaderOptions, Table, TableMeta, TableOptions, TableWriter};
 use crate::cache::BlockCache;
 use crate::compress::Compression;
 use crate::error::{Error, Result};
@@ -73,7 +73,11 @@ fn file_of(bytes: &[u8]) -> MemFs {
 
 fn try_open(fs: &dyn Fs, cache_bytes: usize, order: &Comparator) -> Result<Arc<Table>> {
     let cache = Arc::new(BlockCache::new(cache_bytes));
-    Table::open(fs, path(), NUMBER, cache, order.clone()).map(Arc::new)
+    Table::open(fs, path(), NUMBER, &reading(&cache, order)).map(Arc::new)
+}
+
+fn reading(cache: &Arc<BlockCache>, order: &Comparator) -> ReaderOptions {
+    ReaderOptions { cache: Arc::clone(cache), ..ReaderOptions::alone(order.clone()) }
 }
 
 fn open(fs: &dyn Fs) -> Arc<Table> {
@@ -156,7 +160,7 @@ fn random_options(draw: &mut Draw) -> TableOptions {
         restart_interval: *draw.one_of(&[1, 2, 7, 16, 1_000]),
         compression: *draw.one_of(&COMPRESSIONS),
         filter_bits_per_key: *draw.one_of(&[0, 4, 10, 20]),
-        comparator: Comparator::Bytewise,
+        ..TableOptions::default()
     }
 }
 

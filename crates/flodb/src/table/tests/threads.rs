@@ -11,8 +11,7 @@ fn value_of(table: u64, number: u32) -> Vec<u8> {
 }
 
 fn table_of(number: u64, cache: &Arc<BlockCache>, fs: &MemFs) -> Arc<Table> {
-    let cache = Arc::clone(cache);
-    let table = Table::open(fs, path(), number, cache, Comparator::Bytewise).unwrap();
+    let table = Table::open(fs, path(), number, &reading(cache, &Comparator::Bytewise)).unwrap();
     Arc::new(table)
 }
 
