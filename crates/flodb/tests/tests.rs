@@ -20,6 +20,7 @@ mod drop_filter;
 mod dump;
 mod engine;
 mod faults;
+mod filter_policy;
 mod fixture;
 mod ingest;
 mod journal;
