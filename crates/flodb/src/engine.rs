@@ -64,6 +64,11 @@ const OPTIONS: &[EngineOption] = &[
         default: "32M",
         about: "bytes of a table that a compaction writes",
     },
+    EngineOption {
+        key: "files_max",
+        default: "512",
+        about: "files of tables that are open at once; 0 for no limit",
+    },
     EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
     EngineOption {
         key: "compression",
@@ -128,6 +133,7 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
             given.size("table_bytes", defaults.table_bytes)?,
             TABLE_BYTES_MIN,
         )?,
+        table_files_max: size("files_max", defaults.table_files_max)?,
         compaction_threads: size("compaction_threads", defaults.compaction_threads)?,
         table_bytes_per_second: given
             .size("table_bytes_per_second", defaults.table_bytes_per_second)?,

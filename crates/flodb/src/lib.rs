@@ -47,6 +47,7 @@ mod db;
 mod dump;
 mod engine;
 mod error;
+mod file_cache;
 mod filter;
 mod filter_policy;
 mod iterator;

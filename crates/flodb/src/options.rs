@@ -48,6 +48,11 @@ pub struct Options {
     pub filter_policy: FilterPolicy,
     /// Bytes of blocks kept in memory: 64 MiB.
     pub cache_bytes: usize,
+    /// Files of tables that are open at once: 512. Others are opened when they are read, in place
+    /// of those that are read least. Each thread that reads may have one more. 0 for no limit,
+    /// which is also that of a store opened for reading only, and of the iterators that outlive
+    /// theirs. Index and filter of each table stay in memory.
+    pub table_files_max: usize,
     /// Bytes of a table that a compaction writes: 32 MiB.
     pub table_bytes: u64,
     /// Tables of level 0 that start a compaction: 4.
@@ -98,6 +103,7 @@ impl Default for Options {
             filter_bits_per_key: 10,
             filter_policy: FilterPolicy::Bloom,
             cache_bytes: 64 << 20,
+            table_files_max: 512,
             table_bytes: 32 << 20,
             level0_tables: 4,
             level0_slow: 12,

@@ -27,12 +27,12 @@ impl Options {
         }
     }
 
-    /// What tables are opened with, and the cache that they share.
+    /// What tables are opened with, and the cache of blocks that they share.
     pub(crate) fn reader(&self, cache: Arc<BlockCache>) -> ReaderOptions {
         ReaderOptions {
             cache,
-            comparator: self.comparator.clone(),
             filter_policy: self.filter_policy.clone(),
+            ..ReaderOptions::alone(self.comparator.clone())
         }
     }
 }

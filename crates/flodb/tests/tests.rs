@@ -28,6 +28,8 @@ mod leftovers;
 mod linear;
 mod model;
 mod moments;
+#[cfg(target_os = "linux")]
+mod open_files;
 mod paranoid;
 mod power;
 mod processes;

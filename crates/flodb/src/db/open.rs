@@ -19,6 +19,7 @@ use crate::batch::decode;
 use crate::cache::BlockCache;
 use crate::checksum::hash;
 use crate::error::{Error, Result};
+use crate::file_cache::FileCache;
 use crate::key::SEQUENCE_MAX;
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
 use crate::memtable::Memtable;
@@ -159,12 +160,16 @@ pub(crate) fn assemble(
 ) -> Result<Inner> {
     let state = manifest.state().clone();
     let mut replay = Replay::new(&options, dir, state.log_from);
-    let (log, recovered) = match access {
+    let (log, recovered) = match &access {
         Access::Write(_) => open_log(&fs, dir, &options, &state, &mut replay)?,
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
     };
     let last_replayed = replay.last;
-    let reader = options.reader(Arc::new(BlockCache::new(options.cache_bytes)));
+    let mut reader = options.reader(Arc::new(BlockCache::new(options.cache_bytes)));
+    // Beside a reader, a writer removes files: what it has open stays readable.
+    if options.table_files_max > 0 && matches!(access, Access::Write(_)) {
+        reader.files = Some(FileCache::new(Arc::clone(&fs), options.table_files_max));
+    }
     let deleter = FileDeleter::new(Arc::clone(&fs));
     let levels = open_tables(&deleter, &*fs, dir, &state.version, &reader, &options)?;
     let active = Arc::new(new_memtable(&options, 0));

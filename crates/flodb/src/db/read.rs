@@ -343,7 +343,8 @@ impl Inner {
         let order = &self.options.comparator;
         let merge = Merge::new(children, order.clone());
         let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
-        Ok(Iter::new(merge, tombstones, order.clone(), sequence, read_state))
+        let keeps = (read_state, Arc::clone(&self.tables.iterators));
+        Ok(Iter::new(merge, tombstones, order.clone(), sequence, keeps))
     }
 
     /// Cursors over everything that the read state has up to `sequence`, newest first, and the

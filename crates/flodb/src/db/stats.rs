@@ -113,6 +113,9 @@ impl Db {
         visit("cache_bytes", cache.bytes as f64);
         visit("cache_hits", cache.hits as f64);
         visit("cache_misses", cache.misses as f64);
+        if let Some(files) = &inner.tables.reader.files {
+            visit("table_files_open", files.open_files() as f64);
+        }
         visit("snapshots", inner.read_path.snapshots.len() as f64);
         visit("log_recovered_records", inner.write_path.recovered.records as f64);
         // The end that a crash tore off, or that somebody has damaged: it was never synced.

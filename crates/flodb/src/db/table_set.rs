@@ -21,8 +21,10 @@ pub(crate) struct TableSet {
     pub(crate) orphaned_outputs: RankedMutex<Vec<Arc<OpenTable>>>,
     pub(crate) numbers: Arc<FileNumbers>,
     pub(crate) deleter: Arc<FileDeleter>,
-    /// What they are opened with; their cache.
+    /// What they are opened with; their caches of blocks and of files.
     pub(crate) reader: ReaderOptions,
+    /// Each iterator has a reference.
+    pub(crate) iterators: Arc<()>,
 }
 
 impl TableSet {
@@ -39,12 +41,18 @@ impl TableSet {
             orphaned_outputs: RankedMutex::new(LockRank::OrphanedOutputs, Vec::new()),
             deleter,
             reader,
+            iterators: Arc::new(()),
         }
     }
 
     /// Removes the files that no version names, when the store closes. Readers may still hold some
     /// of them open.
     pub(crate) fn remove_obsolete(&self, fs: &dyn Fs) {
+        if let Some(files) = &self.reader.files
+            && Arc::strong_count(&self.iterators) > 1
+        {
+            files.open_all();
+        }
         self.deleter.close();
         let obsolete = self.manifest.lock().obsolete(HashSet::new);
         // The next opening removes what cannot be listed or removed now.

@@ -33,6 +33,9 @@ enum State {
     Down,
 }
 
+/// What the cursors read from, and a reference of the store's count of iterators.
+pub(crate) type Kept = (Arc<ReadState>, Arc<()>);
+
 /// An iterator over the keys of a store, in both directions, as they were when it was made. It
 /// starts nowhere.
 ///
@@ -47,8 +50,7 @@ pub struct Iter {
     key: Vec<u8>,
     value: Vec<u8>,
     seek: Vec<u8>,
-    /// What the cursors read from.
-    _read_state: Arc<ReadState>,
+    _keeps: Kept,
 }
 
 impl Iter {
@@ -57,7 +59,7 @@ impl Iter {
         tombstones: Option<VisibleTombstones>,
         order: Comparator,
         sequence: u64,
-        read_state: Arc<ReadState>,
+        keeps: Kept,
     ) -> Self {
         Iter {
             merge,
@@ -68,7 +70,7 @@ impl Iter {
             key: Vec::new(),
             value: Vec::new(),
             seek: Vec::new(),
-            _read_state: read_state,
+            _keeps: keeps,
         }
     }
 

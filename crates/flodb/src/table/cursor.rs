@@ -22,6 +22,7 @@ use crate::cache::Cached;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key;
+use keyrack_vfs::File;
 use std::sync::Arc;
 
 /// How tables are read, by an iterator ([`Db::iter_with`](crate::Db::iter_with)) or for one key
@@ -208,7 +209,8 @@ impl TableCursor {
         // What is there from before is overwritten.
         ahead.bytes.resize(bytes, 0);
         ahead.offset = offset;
-        if self.table.file.read_exact_at(offset, &mut ahead.bytes).is_err() {
+        let read = |file: &dyn File| Ok(file.read_exact_at(offset, &mut ahead.bytes)?);
+        if self.table.file.with(read).is_err() {
             ahead.bytes.clear();
             ahead.window = 0;
         }

@@ -13,6 +13,7 @@ use crate::coding::{Reader, put_varint};
 use crate::compress::{self, BLOCK_BYTES_MAX, Codec};
 use crate::error::{Error, Result};
 use keyrack_vfs::File;
+use std::path::Path;
 
 /// Type, codec and checksum.
 pub(super) const TRAILER_BYTES: usize = 10;
@@ -115,7 +116,7 @@ fn unframe(
 /// Checks and decompresses a framed block into `out`, whose content is replaced. Whether the
 /// checksum is computed is `verify`.
 pub(super) fn decode_block(
-    file: &dyn File,
+    path: &Path,
     framed: &[u8],
     handle: Handle,
     block_type: BlockType,
@@ -124,7 +125,7 @@ pub(super) fn decode_block(
 ) -> Result<()> {
     unframe(framed, handle, block_type, verify)
         .and_then(|(contents, codec)| compress::decompress(codec, contents, out))
-        .map_err(|what| Error::corruption(file.path(), handle.offset, what))
+        .map_err(|what| Error::corruption(path, handle.offset, what))
 }
 
 /// Reads, checks and decompresses a block. A raw one is read into the memory that it stays in.

@@ -103,7 +103,7 @@ impl Table {
             unsound(end("a filter without a key that is there"));
         }
         if let Some(stored) = self.unused_filter
-            && let Err(error) = read_block(&*self.file, stored, BlockType::Filter)
+            && let Err(error) = self.file.with(|file| read_block(file, stored, BlockType::Filter))
         {
             let what = error.into_damage()?.1;
             unsound(Unsound { offset: stored.offset, what, lost: None });

@@ -15,6 +15,7 @@ use crate::block::{Block, Damage};
 use crate::cache::{BlockCache, Cached, TableCache};
 use crate::checksum::hash as hash_of;
 use crate::error::{Error, Result};
+use crate::file_cache::{FileCache, TableFile};
 use crate::filter_policy::{FilterPolicy, KeyFilter};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::range_tombstones::RangeTombstoneIndex;
@@ -31,13 +32,15 @@ pub(crate) struct ReaderOptions {
     pub(crate) comparator: Comparator,
     /// By which rule filters are read that are no Bloom filters. Those of other rules are not used.
     pub(crate) filter_policy: FilterPolicy,
+    /// What limits the open files; without, that of each table stays open.
+    pub(crate) files: Option<Arc<FileCache>>,
 }
 
 impl ReaderOptions {
     /// For a table by itself: without a cache, and without a rule for filters.
     pub(crate) fn alone(comparator: Comparator) -> Self {
         let cache = Arc::new(BlockCache::new(0));
-        ReaderOptions { cache, comparator, filter_policy: FilterPolicy::Bloom }
+        ReaderOptions { cache, comparator, filter_policy: FilterPolicy::Bloom, files: None }
     }
 }
 
@@ -47,7 +50,7 @@ pub(crate) struct Table {
     pub(super) index: Index,
     pub(super) cached: TableCache,
     pub(super) comparator: Comparator,
-    pub(super) file: Arc<dyn File>,
+    pub(super) file: TableFile,
     #[cfg(test)]
     number: u64,
     pub(super) data_bytes: u64,
@@ -75,9 +78,9 @@ impl Table {
         number: u64,
         options: &ReaderOptions,
     ) -> Result<Self> {
-        let ReaderOptions { cache, comparator, filter_policy } = options.clone();
-        let file = fs.open(path, &OpenOptions::new().read(true))?;
-        let (handle, properties) = read_properties(&*file)?;
+        let ReaderOptions { cache, comparator, filter_policy, files } = options;
+        let file = TableFile::open(fs, path, files.as_ref())?;
+        let (handle, properties) = file.with(read_properties)?;
         let damage = |handle: Handle, what| Error::corruption(path, handle.offset, what);
         if properties.comparator != comparator.name() {
             return Err(Error::Usage(format!(
@@ -91,14 +94,14 @@ impl Table {
             if part.offset < properties.data_bytes || part.end() > handle.offset {
                 return Err(damage(handle, "a property that is a block outside of its place"));
             }
-            read_block(&*file, part, block_type)
+            file.with(|file| read_block(file, part, block_type))
         };
         let index = read(properties.index, BlockType::Index)?;
-        let index = Index::parse(&index, properties.data_bytes, &comparator)
+        let index = Index::parse(&index, properties.data_bytes, comparator)
             .map_err(|what| damage(properties.index, what))?;
         let parse_tombstones = |part| {
             let stored = read(part, BlockType::RangeDeletes)?;
-            parse_range_tombstones(&stored, &comparator).map_err(|what| damage(part, what))
+            parse_range_tombstones(&stored, comparator).map_err(|what| damage(part, what))
         };
         let (mut filter, mut unused_filter) = (None, None);
         match &properties.filter {
@@ -113,7 +116,7 @@ impl Table {
         let range_tombstones =
             properties.range_deletes.map(parse_tombstones).transpose()?.flatten().map(Arc::new);
         if let Some(ranges) = range_tombstones.as_ref().filter(|_| !properties.ranges_among_entries)
-            && !reaches_over(&properties.meta, ranges, &comparator)
+            && !reaches_over(&properties.meta, ranges, comparator)
         {
             return Err(damage(handle, "bounds that do not reach over the ranges"));
         }
@@ -125,9 +128,9 @@ impl Table {
         Ok(Table {
             filter,
             unused_filter,
-            cached: TableCache::new(cache, number, index.len()),
+            cached: TableCache::new(Arc::clone(cache), number, index.len()),
             index,
-            comparator,
+            comparator: comparator.clone(),
             file,
             #[cfg(test)]
             number,
@@ -286,7 +289,8 @@ impl Table {
     /// Reads a block past the cache. Whether its checksum is computed is `verify`.
     pub(super) fn read(&self, index: usize, verify: bool) -> Result<Block> {
         let handle = self.index.block(index);
-        let bytes = read_block_with(&*self.file, handle, BlockType::Data, verify)?;
+        let bytes =
+            self.file.with(|file| read_block_with(file, handle, BlockType::Data, verify))?;
         Block::new(bytes).map_err(|damage| self.damage(index, damage))
     }
 
@@ -299,7 +303,7 @@ impl Table {
         mut bytes: Vec<u8>,
     ) -> Result<Block> {
         let handle = self.index.block(index);
-        decode_block(&*self.file, framed, handle, BlockType::Data, verify, &mut bytes)?;
+        decode_block(self.path(), framed, handle, BlockType::Data, verify, &mut bytes)?;
         Block::new(bytes).map_err(|damage| self.damage(index, damage))
     }
 

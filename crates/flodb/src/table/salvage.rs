@@ -213,7 +213,7 @@ impl Salvager<'_> {
             Handle { offset: at, bytes: contents.len() as u32, checksum: u64::from_le_bytes(sum) };
         let mut raw = Vec::new();
         let block_type = if is_data { BlockType::Data } else { BlockType::RangeDeletes };
-        if decode_block(self.file, &framed, handle, block_type, true, &mut raw).is_err() {
+        if decode_block(self.file.path(), &framed, handle, block_type, true, &mut raw).is_err() {
             return Ok(Frame::Unsound);
         }
         if !is_data {
