@@ -13,7 +13,7 @@ use keyrack_testkit::random::factor;
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -60,18 +60,22 @@ fn keys(db: &Db) -> Vec<String> {
     rows(db).into_keys().map(|key| String::from_utf8(key).unwrap()).collect()
 }
 
-/// Writes from one thread until told to stop; `look` looks in another, so often.
+/// Writes from one thread until told to stop; `look` looks in another, so often, from the first
+/// write on.
 fn beside_operations(looks: usize, mut look: impl FnMut(&Db, &MemFs, usize)) {
     let disk = MemFs::new();
     let db = open(disk.clone(), DIR);
     let over = AtomicBool::new(false);
+    let (begins, begun) = sync_channel(1);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let (db, disk, over) = (&db, &disk, &over);
+        scope.spawn(move || {
             for operation in 1.. {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                operate(&db, &disk, operation);
+                operate(db, disk, operation);
+                let _ = begins.try_send(());
             }
         });
         // Ends the writer, also after a panic.
@@ -81,8 +85,9 @@ fn beside_operations(looks: usize, mut look: impl FnMut(&Db, &MemFs, usize)) {
                 self.0.store(true, Ordering::Relaxed);
             }
         }
-        let _end = End(&over);
-        (0..looks).for_each(|number| look(&db, &disk, number));
+        let _end = End(over);
+        begun.recv().expect("the writer writes");
+        (0..looks).for_each(|number| look(db, disk, number));
     });
 }
 
