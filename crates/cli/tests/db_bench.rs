@@ -124,7 +124,7 @@ fn flags_reach_the_engine_and_what_cannot_be_is_refused() {
          --open_files=500 --reuse_logs=1 --comparisons=0"
     );
     let out = db_bench(&lab, &line).exits(0);
-    assert_eq!(out.stderr.matches(" has no meaning here: ").count(), 3, "{}", out.told());
+    assert_eq!(out.stderr.matches(" has no meaning here: ").count(), 2, "{}", out.told());
     let refused = |line: &str, words: &str| {
         let out = db_bench(&lab, line);
         assert!(out.stdout.is_empty() || !out.stdout.contains("micros/op"), "{}", out.told());

@@ -62,7 +62,7 @@ const OPTIONS: &[Opt] = &[
     value("block_size", NONE, "BYTES", "Bytes of a block of a table [block_bytes]"),
     value("cache_size", NONE, "BYTES", "Bytes of blocks kept in memory (-1: 64 MiB) [cache_bytes]"),
     value("bloom_bits", NONE, "N", "Bits of a filter for each key (-1: 10) [filter_bits]"),
-    value("open_files", NONE, "N", "Taken, without a meaning here"),
+    value("open_files", NONE, "N", "Files of tables open at once (0: 512) [files_max]"),
     value("compression", NONE, "0|1", "0: none; 1: Snappy on every level (none, none, LZ4)"),
     value("reuse_logs", NONE, "0|1", "Taken, without a meaning here"),
     value(
@@ -77,7 +77,6 @@ const OPTIONS: &[Opt] = &[
 /// Options that are taken and mean nothing, and why.
 const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("comparisons", "keys are compared in place, and not counted"),
-    ("open_files", "every table of the store stays open"),
     ("reuse_logs", "a store that is opened replays its log and goes on in a new segment"),
 ];
 
@@ -110,6 +109,10 @@ impl Options {
             if let Some(bytes) = of.natural(name)? {
                 option(key, bytes.to_string());
             }
+        }
+        // 0 is the default there, and no limit as an option of the engine.
+        if let Some(files) = of.number("open_files", 0, u64::MAX >> 1)?.filter(|files| *files > 0) {
+            option("files_max", files.to_string());
         }
         if let Some(compresses) = of.switch("compression")? {
             option("compression", if compresses { "snappy" } else { "none" }.to_owned());
@@ -216,18 +219,19 @@ mod tests {
     fn flags_are_options_of_the_engine() {
         let options = parse(
             "--benchmarks=fillseq,open --write_buffer_size=4194304 --max_file_size=2097152 \
-             --block_size=4096 --cache_size=8388608 --bloom_bits=0 --compression=0 --reads=7 \
-             --histogram=1 --use_existing_db=1 --db=/x --num=9 --threads=2",
+             --block_size=4096 --cache_size=8388608 --bloom_bits=0 --open_files=100 \
+             --compression=0 --reads=7 --histogram=1 --use_existing_db=1 --db=/x --num=9 \
+             --threads=2",
         )
         .unwrap();
         let given: Vec<String> =
             options.engine_options.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let expected = "memory_bytes=4194304 table_bytes=2097152 block_bytes=4096 \
-                        cache_bytes=8388608 filter_bits=0 compression=none";
+                        cache_bytes=8388608 filter_bits=0 files_max=100 compression=none";
         assert_eq!(given.join(" "), expected);
         assert_eq!((options.num, options.reads, options.threads), (9, Some(7), 2));
         assert!(options.has_histograms && options.uses_existing);
-        let unset = parse("--cache_size=-1 --bloom_bits=-1 --reads=-1").unwrap();
+        let unset = parse("--cache_size=-1 --bloom_bits=-1 --reads=-1 --open_files=0").unwrap();
         assert!(unset.engine_options.is_empty() && unset.reads.is_none());
         let snappy = parse("--compression=1").unwrap().engine_options;
         assert_eq!(snappy, [("compression".to_owned(), "snappy".to_owned())]);
@@ -235,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_has_no_meaning_is_explained_in_a_line_each() {
-        let options = parse("--comparisons=1 --open_files=100 --reuse_logs=1").unwrap();
+        let options = parse("--comparisons=1 --reuse_logs=1").unwrap();
         assert_eq!(options.explained.len(), WITHOUT_MEANING.len());
         assert!(options.explained[0].starts_with("--comparisons has no meaning here: "));
     }
