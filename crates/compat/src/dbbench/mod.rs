@@ -103,6 +103,7 @@ fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, 
     let machine = system_info(&LinuxHost, Some(&bench.dir), PinInfo::Off);
     let shape = EntryShape {
         entries: options.num,
+        key_prefix: options.key_prefix,
         value_bytes: options.value_size,
         compression_ratio: options.compression_ratio,
     };
@@ -159,6 +160,7 @@ impl Bench<'_> {
         let params = [
             ("num", Some(options.num.to_string())),
             ("reads", options.reads.map(|reads| reads.to_string())),
+            ("key_prefix", Some(options.key_prefix.to_string())),
             ("value_size", Some(options.value_size.to_string())),
             ("compression_ratio", Some(options.compression_ratio.to_string())),
             // As the original: what is there, and nothing behind the key that was sought.

@@ -16,6 +16,7 @@ pub(super) struct Options {
     /// `None`: as many as `num`.
     pub(super) reads: Option<u64>,
     pub(super) threads: u32,
+    pub(super) key_prefix: u64,
     pub(super) value_size: u64,
     pub(super) compression_ratio: f64,
     pub(super) has_histograms: bool,
@@ -43,6 +44,7 @@ const OPTIONS: &[Opt] = &[
     value("num", NONE, "N", "Entries (1000000)"),
     value("reads", NONE, "N", "Reads of a benchmark that reads (-1: as many as entries)"),
     value("threads", NONE, "N", "Threads, each of which does everything (1)"),
+    value("key_prefix", NONE, "BYTES", "Bytes of a key in front of its sixteen digits (0)"),
     value("value_size", NONE, "BYTES", "Bytes of a value (100)"),
     value(
         "compression_ratio",
@@ -128,6 +130,7 @@ impl Options {
             num: of.number("num", 1, NUM_MAX)?.unwrap_or(1_000_000),
             reads: of.natural("reads")?,
             threads: of.number("threads", 1, 1024)?.unwrap_or(1),
+            key_prefix: of.number("key_prefix", 0, 1007)?.unwrap_or(0),
             value_size: of.number("value_size", 0, 64 << 20)?.unwrap_or(100),
             compression_ratio: of.number("compression_ratio", 0.0, 1.0)?.unwrap_or(0.5),
             has_histograms: of.switch("histogram")?.unwrap_or(false),
@@ -210,6 +213,7 @@ mod tests {
         let options = parse("").unwrap();
         assert_eq!((options.num, options.reads, options.threads), (1_000_000, None, 1));
         assert_eq!((options.value_size, options.compression_ratio), (100, 0.5));
+        assert_eq!(options.key_prefix, 0);
         assert_eq!((options.benchmarks.len(), options.benchmarks[8].as_str()), (18, "compact"));
         assert!(options.engine_options.is_empty() && options.explained.is_empty());
         assert!(!options.has_histograms && !options.uses_existing && options.db.is_none());
@@ -251,6 +255,7 @@ mod tests {
             ("--num", "needs a value"),
             ("--num=0", "--num expects a number from 1 to"),
             ("--num=x", "not 'x'"),
+            ("--key_prefix=1008", "--key_prefix expects a number from 0 to 1007, not '1008'"),
             ("--threads=1025", "--threads expects a number from 1 to 1024, not '1025'"),
             ("--histogram=2", "--histogram expects a number from 0 to 1, not '2'"),
             ("--compression_ratio=1.5", "--compression_ratio expects a number from 0 to 1"),

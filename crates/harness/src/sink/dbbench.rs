@@ -31,7 +31,7 @@ use std::io::{self, Write};
 
 /// The workloads that have keys and values of the original.
 const PREFIX: &str = "db/";
-const KEY_BYTES: f64 = 16.0;
+const KEY_BYTES: u64 = 16;
 const MEBI: f64 = 1_048_576.0;
 const RULE: &str = "------------------------------------------------\n";
 
@@ -105,6 +105,8 @@ impl Sink for DbBench {
 pub struct EntryShape {
     /// How many there are.
     pub entries: u64,
+    /// Bytes of a key in front of its sixteen digits.
+    pub key_prefix: u64,
     /// Bytes of a value.
     pub value_bytes: u64,
     /// Bytes of a value after compression, by those before.
@@ -155,6 +157,7 @@ fn sizes_of(header: &Header) -> String {
     }
     sizes(&EntryShape {
         entries: number(header, "num", 1_000_000),
+        key_prefix: number(header, "key_prefix", 0),
         value_bytes: number(header, "value_size", 100),
         compression_ratio: number(header, "compression_ratio", 0.5),
     })
@@ -164,9 +167,10 @@ fn sizes_of(header: &Header) -> String {
 fn sizes(shape: &EntryShape) -> String {
     let (value, ratio) = (shape.value_bytes as f64, shape.compression_ratio);
     let entries = shape.entries;
-    let mb = |value_bytes: f64| (KEY_BYTES + value_bytes) * entries as f64 / MEBI;
+    let key = (KEY_BYTES + shape.key_prefix) as f64;
+    let mb = |value_bytes: f64| (key + value_bytes) * entries as f64 / MEBI;
     format!(
-        "Keys:       {KEY_BYTES:.0} bytes each\n\
+        "Keys:       {key:.0} bytes each\n\
          Values:     {value:.0} bytes each ({:.0} bytes after compression)\n\
          Entries:    {entries}\n\
          RawSize:    {:.1} MB (estimated)\n\

@@ -6,6 +6,7 @@ use crate::rng::{Phase, Rng};
 use crate::sizes::SizeDistribution;
 use crate::values::{ValueSource, ValueSpec};
 use keyrack_decimal::Decimal;
+use std::ops::Deref;
 use std::str::FromStr;
 
 /// Entries of a store, where nobody says how many.
@@ -17,6 +18,9 @@ const WRITES_PERCENT: u64 = 50;
 /// More entries than that need more than the digits of a key.
 const NUM_MAX: u64 = 10_000_000_000_000_000;
 const KEY_DIGITS: usize = 16;
+/// Keys of less than 1 KiB, as those of `db_bench`.
+const KEY_PREFIX_MAX: u64 = 1007;
+const KEY_PREFIX_BYTE: u8 = b'a';
 const BATCH_MAX: u64 = 1 << 20;
 /// Bytes of all values are seeded alike, as those of the other workloads.
 const VALUE_SEED: u64 = 1;
@@ -56,6 +60,8 @@ impl Fill {
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) num: u64,
+    /// Bytes in front of the digits of each key.
+    pub(super) key_prefix: usize,
     pub(super) reads: u64,
     pub(super) batch: u64,
     pub(super) nexts: u64,
@@ -70,6 +76,7 @@ impl Shape {
         let num = whole(client, "num", NUM, 1, NUM_MAX)?;
         Ok(Shape {
             num,
+            key_prefix: whole(client, "key_prefix", 0, 0, KEY_PREFIX_MAX)? as usize,
             reads: whole(client, "reads", num, 1, u64::MAX)?,
             batch: whole(client, "batch", 1, 1, BATCH_MAX)?,
             nexts: whole(client, "nexts", NEXTS, 0, u64::MAX - 1)?,
@@ -77,6 +84,37 @@ impl Shape {
             fill: Fill::of(client)?,
             values: values(client, VALUE_BYTES)?,
         })
+    }
+
+    /// The key with that number.
+    #[inline]
+    pub(super) fn key_of(&self, number: u64) -> Key {
+        let digits = Decimal::padded(number, KEY_DIGITS);
+        if self.key_prefix == 0 {
+            return Key::Digits(digits);
+        }
+        let mut key = Vec::with_capacity(self.key_prefix + KEY_DIGITS);
+        key.resize(self.key_prefix, KEY_PREFIX_BYTE);
+        key.extend_from_slice(&digits);
+        Key::Prefixed(key)
+    }
+}
+
+/// A key of `db/...`: sixteen digits, perhaps behind a prefix.
+pub(super) enum Key {
+    Digits(Decimal),
+    Prefixed(Vec<u8>),
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Key::Digits(digits) => digits,
+            Key::Prefixed(key) => key,
+        }
     }
 }
 
@@ -147,12 +185,6 @@ pub(super) fn flag(client: &dyn Client, name: &str) -> Result<bool, Halt> {
         Some("yes" | "1" | "true") => Ok(true),
         Some(other) => Err(refused(name, other, "yes or no")),
     }
-}
-
-/// The key with that number.
-#[inline]
-pub(super) fn key_of(number: u64) -> Decimal {
-    Decimal::padded(number, KEY_DIGITS)
 }
 
 /// What a thread has done, for its row.

@@ -1,6 +1,6 @@
 //! Jobs that read, and the one that does both.
 
-use super::params::{Draws, Shape, Tally, key_of, stream, value_source};
+use super::params::{Draws, Shape, Tally, stream, value_source};
 use super::writes::put_beside;
 use crate::kvtest::{Client, Halt, Value};
 
@@ -34,7 +34,7 @@ fn get_as(client: &mut dyn Client, shape: &Shape, keys: Keys) -> Result<(), Halt
     let count = shape.reads.min(client.limit());
     let (mut tally, mut found) = (Tally::begin(client), 0);
     while tally.ops < count && !client.expired(0) {
-        let key = key_of(rng.below(numbers));
+        let key = shape.key_of(rng.below(numbers));
         let key = if keys == Keys::Missing { &key[..key.len() - 1] } else { &key[..] };
         found += u64::from(client.get(key, &mut |_| {})?);
         tally.ops += 1;
@@ -81,7 +81,7 @@ pub(super) fn seek(client: &mut dyn Client, is_ascending: bool) -> Result<(), Ha
         } else {
             rng.below(shape.num)
         };
-        let wanted = key_of(last);
+        let wanted = shape.key_of(last);
         let (mut is_found, mut is_first) = (false, true);
         client.scan(&wanted, shape.nexts + 1, &mut |key, _| {
             is_found |= is_first && key == &*wanted;
@@ -101,7 +101,7 @@ pub(super) fn mixed(client: &mut dyn Client) -> Result<(), Halt> {
     let count = shape.num.min(client.limit());
     let (mut tally, mut reads, mut found) = (Tally::begin(client), 0, 0);
     while tally.ops < count && !client.expired(0) {
-        let key = key_of(rng.below(shape.num));
+        let key = shape.key_of(rng.below(shape.num));
         if dice.below(100) < shape.writes {
             client.put(&key, values.next_value())?;
         } else {

@@ -17,13 +17,17 @@ type Run = fn(&mut dyn Client, &mut Lcg) -> Result<(), Halt>;
 /// Entries that a job of `db/..` works on where `num` is not given.
 pub(crate) const NUM: u64 = params::NUM;
 
-const WRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch"];
-const SYNCED: &[&str] = &["num", "value_size", "compression_ratio"];
-const OVERWRITES: &[&str] = &["num", "value_size", "compression_ratio", "batch", "fill"];
-const READS: &[&str] = &["num", "reads", "value_size", "compression_ratio", "fill"];
-const SEEKS: &[&str] = &["num", "reads", "nexts", "value_size", "compression_ratio", "fill"];
-const LOADED: &[&str] = &["num", "value_size", "compression_ratio", "fill"];
-const MIXED: &[&str] = &["num", "writes", "value_size", "compression_ratio", "fill"];
+const WRITES: &[&str] = &["num", "key_prefix", "value_size", "compression_ratio", "batch"];
+const SYNCED: &[&str] = &["num", "key_prefix", "value_size", "compression_ratio"];
+/// Of a job without a store.
+const VALUES: &[&str] = &["num", "value_size", "compression_ratio"];
+const OVERWRITES: &[&str] =
+    &["num", "key_prefix", "value_size", "compression_ratio", "batch", "fill"];
+const READS: &[&str] = &["num", "key_prefix", "reads", "value_size", "compression_ratio", "fill"];
+const SEEKS: &[&str] =
+    &["num", "key_prefix", "reads", "nexts", "value_size", "compression_ratio", "fill"];
+const LOADED: &[&str] = &["num", "key_prefix", "value_size", "compression_ratio", "fill"];
+const MIXED: &[&str] = &["num", "key_prefix", "writes", "value_size", "compression_ratio", "fill"];
 const FLODB: &[&str] = &[
     "initial",
     "range",
@@ -47,7 +51,7 @@ const fn fill(name: &'static str, about: &'static str, run: Run) -> Job {
 
 /// A job that does not touch the store.
 const fn storeless(name: &'static str, about: &'static str, run: Run) -> Job {
-    Job { end: End::CountOrTime, params: SYNCED, ..limited(name, about, run) }
+    Job { end: End::CountOrTime, params: VALUES, ..limited(name, about, run) }
 }
 
 /// A job on a store that has every key.

@@ -155,6 +155,21 @@ fn every_job_does_its_count_and_says_so() {
 }
 
 #[test]
+fn keys_have_the_prefix_that_is_said() {
+    for (fill, batch) in [("db/fillseq", 1), ("db/fillrandom", 7)] {
+        let shared = Shared::new();
+        let params = format!("num=200 value_size=20 key_prefix=5 batch={batch}");
+        let mut client = fake(&shared, (0, 1), &params);
+        run(&mut client, fill).unwrap();
+        let keys = keys(&shared);
+        assert!(keys.iter().all(|key| key.len() == 21 && key.starts_with(b"aaaaa0")), "{keys:?}");
+        assert_eq!(count(row(&client), "bytes"), 200 * 41);
+    }
+    let client = ran("db/readrandom", "num=200 value_size=20 key_prefix=1007 reads=150");
+    assert_eq!(count(row(&client), "found"), 150);
+}
+
+#[test]
 fn batches_are_of_a_thousand_and_ordered_seeks_ascend() {
     let shared = Shared::new();
     let mut client = fake(&shared, (0, 1), "num=2500 value_size=20");

@@ -1,11 +1,10 @@
 //! Jobs that write, and what is loaded before others.
 
-use super::params::{Draws, Fill, Shape, Tally, key_of, loaded_values, stream, value_source};
+use super::params::{Draws, Fill, Key, Shape, Tally, loaded_values, stream, value_source};
 use crate::kvtest::{Client, Halt, Row, Value};
 use crate::scramble::Permutation;
 use crate::sizes::SizeDistribution;
 use crate::values::ValueSpec;
-use keyrack_decimal::Decimal;
 
 /// Keys that the load puts at once.
 const LOAD_BATCH: usize = 512;
@@ -67,11 +66,11 @@ fn put_shape(client: &mut dyn Client, shape: &Shape, order: WriteOrder) -> Resul
     let mut values = value_source(client, &shape.values)?;
     let count = shape.num.min(client.limit());
     let (mut tally, mut bytes) = (Tally::begin(client), 0);
-    let mut batch: Vec<(Decimal, Vec<u8>)> = Vec::new();
+    let mut batch: Vec<(Key, Vec<u8>)> = Vec::new();
     while tally.ops < count && !client.expired(0) {
         batch.clear();
         for _ in 0..shape.batch.min(count - tally.ops) {
-            batch.push((key_of(next()), values.next_value().to_vec()));
+            batch.push((shape.key_of(next()), values.next_value().to_vec()));
         }
         bytes += put_all(client, &batch, |key| key)?;
         tally.ops += batch.len() as u64;
@@ -101,7 +100,7 @@ fn put_each(
     let count = count.min(client.limit());
     let (mut tally, mut bytes) = (Tally::begin(client), 0);
     while tally.ops < count && !client.expired(0) {
-        let (key, value) = (key_of(next()), values.next_value());
+        let (key, value) = (shape.key_of(next()), values.next_value());
         put(client, &key, value)?;
         bytes += (key.len() + value.len()) as u64;
         tally.ops += 1;
@@ -129,12 +128,12 @@ pub(super) fn remove(client: &mut dyn Client, order: WriteOrder) -> Result<(), H
     let mut tally = Tally::begin(client);
     while tally.ops < count && !client.expired(0) {
         if shape.batch == 1 {
-            client.remove(&key_of(next()))?;
+            client.remove(&shape.key_of(next()))?;
             tally.ops += 1;
             continue;
         }
         let left = shape.batch.min(count - tally.ops);
-        let keys: Vec<Decimal> = (0..left).map(|_| key_of(next())).collect();
+        let keys: Vec<Key> = (0..left).map(|_| shape.key_of(next())).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
         client.remove_many(&keys)?;
         tally.ops += keys.len() as u64;
@@ -148,7 +147,7 @@ pub(super) fn put_beside(client: &mut dyn Client, shape: &Shape) -> Result<(), H
     let mut values = value_source(client, &shape.values)?;
     let (begin_s, mut puts) = (client.seconds(), 0);
     while !client.is_alone() {
-        client.put(&key_of(next()), values.next_value())?;
+        client.put(&shape.key_of(next()), values.next_value())?;
         puts += 1;
     }
     let mut row = Row::new();
@@ -167,9 +166,12 @@ pub(super) fn load(client: &mut dyn Client) -> Result<(), Halt> {
     let fill = shape.fill.decided(client);
     let permutation = Permutation::new(shape.num);
     match fill {
-        Fill::Seq => load_share(client, shape.num, &shape.values, key_of, |key| key),
+        Fill::Seq => {
+            let key_of = |number| shape.key_of(number);
+            load_share(client, shape.num, &shape.values, key_of, |key| key)
+        }
         Fill::Random => {
-            let key_of = |number| key_of(permutation.apply(number));
+            let key_of = |number| shape.key_of(permutation.apply(number));
             load_share(client, shape.num, &shape.values, key_of, |key| key)
         }
         Fill::Auto | Fill::None => Ok(()),
