@@ -30,6 +30,7 @@
 //! A table that ends takes its blocks out.
 
 use crate::block::Block;
+use crate::table::TableReads;
 use keyrack_concurrent::{Counter, Era, Guard, Retired, birth, pin};
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -113,6 +114,8 @@ pub(crate) struct BlockCache {
     ring_bytes_max: usize,
     hits: Counter,
     misses: Counter,
+    /// Of the files of the tables that share the cache.
+    reads: TableReads,
 }
 
 impl fmt::Debug for BlockCache {
@@ -130,7 +133,13 @@ impl BlockCache {
             ring_bytes_max: capacity_bytes / shards,
             hits: Counter::new(),
             misses: Counter::new(),
+            reads: TableReads::default(),
         }
+    }
+
+    /// Reads of files so far.
+    pub(crate) fn reads(&self) -> &TableReads {
+        &self.reads
     }
 
     /// Exact when nobody uses the cache meanwhile. O(shards).
@@ -242,6 +251,11 @@ impl TableCache {
     pub(crate) fn new(cache: Arc<BlockCache>, number: u64, blocks: usize) -> Self {
         let blocks = (0..blocks).map(|_| AtomicPtr::default()).collect();
         TableCache { cache, slots: Arc::new(Slots { blocks, shard: number as usize }) }
+    }
+
+    /// Where reads of the file are counted.
+    pub(crate) fn reads(&self) -> &TableReads {
+        self.cache.reads()
     }
 
     /// The block, if it is there; good until the guard ends. No lock, no allocation.

@@ -82,5 +82,5 @@ pub use keyrack_store::{Change, Durability, WriteOptions};
 pub use options::Options;
 pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};
-pub use sst_writer::SstWriter;
+pub use sst_writer::{SstFile, SstWriter};
 pub use table::ReadOptions;

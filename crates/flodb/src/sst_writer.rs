@@ -68,6 +68,16 @@ pub struct SstWriter {
     path: PathBuf,
 }
 
+/// A table that [`SstWriter::finish_counted`] completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SstFile {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Calls that wrote it.
+    pub writes: u64,
+}
+
 impl SstWriter {
     /// A table in the new file `path`. Of the options it takes the comparator, which has to be that
     /// of the store, the sizes of blocks, the filter, and the compression of the last level.
@@ -145,6 +155,15 @@ impl SstWriter {
     /// [`Error::Usage`] for a table without entries; any error of writing. The file is no table
     /// then.
     pub fn finish(self) -> Result<()> {
-        self.writer.finish().map(|_| ())
+        self.finish_counted().map(|_| ())
+    }
+
+    /// As [`SstWriter::finish`], and says what the table took.
+    ///
+    /// # Errors
+    /// As for [`SstWriter::finish`].
+    pub fn finish_counted(self) -> Result<SstFile> {
+        let (meta, writes) = self.writer.finish_counted()?;
+        Ok(SstFile { bytes: meta.bytes, writes })
     }
 }

@@ -173,6 +173,46 @@ fn point_reads_are_counted_by_the_level_that_answered() {
     assert_eq!(db.property("keyrack.reads_hash"), None, "nobody has asked for it");
 }
 
+/// The calls that read and write the files of tables, as the store counts them.
+#[test]
+fn reads_and_writes_of_tables_are_counted() {
+    let (memtable_bytes, compaction_threads) = (4 << 20, 0);
+    let options = Options { memtable_bytes, compaction_threads, ..Options::default() };
+    let db = crate::support::open(&MemFs::new(), options);
+    let counts = || {
+        ["table_writes", "table_reads", "table_reads_ahead"].map(|name| number_of(&db, name) as u64)
+    };
+    assert_eq!(counts(), [0; 3]);
+    let value = [7; 1000];
+    for n in 0..1000_u32 {
+        db.put(&n.to_be_bytes(), &value).unwrap();
+    }
+    db.flush().unwrap();
+    let bytes = number_of(&db, "flush_bytes");
+    let [writes, opened, ahead] = counts();
+    assert_eq!(writes, (bytes / f64::from(256 << 10)).ceil() as u64, "pieces of 256 KiB");
+    // The footer, the properties, the index and the filter.
+    assert_eq!((opened, ahead), (4, 0));
+    let before = number_of(&db, "table_bytes_read");
+    for _ in 0..2 {
+        db.get(&500_u32.to_be_bytes()).unwrap().unwrap();
+    }
+    assert_eq!(counts(), [writes, 5, 0], "the second one finds the block in the cache");
+    let block = number_of(&db, "table_bytes_read") - before;
+    assert!((4096.0..6000.0).contains(&block), "{block}");
+    let options = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    let mut iter = db.iter_with(None, options).unwrap();
+    iter.seek_first().unwrap();
+    while iter.entry().is_some() {
+        iter.next().unwrap();
+    }
+    let [_, random, ahead] = counts();
+    let read = number_of(&db, "table_bytes_read_ahead");
+    assert_eq!(random, 6, "the first block alone");
+    assert!((4..20).contains(&ahead), "{ahead} reads of {read} bytes");
+    assert!(read > 0.9 * bytes && read < 1.1 * bytes, "{read} of {bytes}");
+}
+
 #[test]
 fn memtables_are_dropped_where_nothing_is_promised() {
     let fs = MemFs::new();

@@ -69,6 +69,8 @@ pub struct PartCount {
     pub bytes_read: u64,
     /// Bytes of tables and of large files that were written.
     pub bytes_written: u64,
+    /// Calls that wrote the tables, and one for each large file.
+    pub writes: u64,
     /// Large files whose bytes came along.
     pub contents: u64,
     /// Names that several logs have, and not as one directory.
@@ -175,6 +177,12 @@ impl Merge {
         Ok(Merge { fs, logs, base, ids })
     }
 
+    /// The stores of the logs, the highest first: for what they count.
+    #[must_use]
+    pub fn stores(&self) -> &[Db] {
+        &self.logs
+    }
+
     /// How many logs.
     #[must_use]
     pub fn logs(&self) -> usize {
@@ -209,8 +217,9 @@ impl Merge {
         if count.contents > 0 {
             contents::carried(self.fs.as_ref(), dir)?;
         }
-        let (paths, bytes) = tables.finish()?;
-        count.bytes_written += bytes;
+        let (paths, written) = tables.finish()?;
+        count.bytes_written += written.bytes;
+        count.writes += written.writes;
         db.ingest(&paths, IngestOptions { transfer: Transfer::Move })?;
         db.flush()?;
         db.close()?;
@@ -273,6 +282,7 @@ impl Merge {
             {
                 count.contents += 1;
                 count.bytes_written += file.size;
+                count.writes += 1;
             }
             tables.put(key, value)?;
             count.written += 1;
@@ -393,7 +403,14 @@ struct Tables<'a> {
     options: Options,
     open: Option<SstWriter>,
     done: Vec<PathBuf>,
+    written: Written,
+}
+
+/// What the finished tables took.
+#[derive(Clone, Copy, Default)]
+struct Written {
     bytes: u64,
+    writes: u64,
 }
 
 impl<'a> Tables<'a> {
@@ -401,7 +418,8 @@ impl<'a> Tables<'a> {
         let dir = store.with_extension("tables");
         fs.create_dir_all(&dir)?;
         let options = Options::default();
-        Ok(Tables { fs, dir, options, open: None, done: Vec::new(), bytes: 0 })
+        let written = Written::default();
+        Ok(Tables { fs, dir, options, open: None, done: Vec::new(), written })
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -423,15 +441,16 @@ impl<'a> Tables<'a> {
         // The last table was just finished.
         let Some(writer) = self.open.take() else { return Ok(()) };
         let path = writer.path().to_owned();
-        writer.finish()?;
-        self.bytes += self.fs.metadata(&path)?.len;
+        let file = writer.finish_counted()?;
+        self.written.bytes += file.bytes;
+        self.written.writes += file.writes;
         self.done.push(path);
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(Vec<PathBuf>, u64)> {
+    fn finish(mut self) -> Result<(Vec<PathBuf>, Written)> {
         self.next()?;
-        Ok((std::mem::take(&mut self.done), self.bytes))
+        Ok((std::mem::take(&mut self.done), self.written))
     }
 }
 

@@ -83,6 +83,8 @@ impl LowerLevels for AnyLowerLevels {
 pub(crate) struct Built {
     pub(crate) tables: Vec<Arc<OpenTable>>,
     pub(crate) bytes: u64,
+    /// Writes of their files.
+    pub(crate) writes: u64,
     /// Keep the files from being taken for left-overs until a version names them.
     _numbers: Vec<FileNumber>,
 }
@@ -102,9 +104,9 @@ impl Inner {
         let hiding = RangeTombstoneIndex::new(seen, order);
         let tombstones = PendingTombstones::new(stay, hiding.as_ref(), options.below, order);
         let (built, numbers) = (Vec::new(), Vec::new());
-        let (writer, charged) = (None, 0);
+        let (writer, charged, writes) = (None, 0, 0);
         let mut output =
-            Output { inner: self, options, tombstones, writer, charged, built, numbers };
+            Output { inner: self, options, tombstones, writer, charged, writes, built, numbers };
         let result = output.write(entries, hiding.as_ref()).and_then(|()| output.end(None));
         if let Err(error) = result {
             output.discard();
@@ -114,7 +116,8 @@ impl Inner {
             self.fs.sync_dir(&self.dir)?;
         }
         let bytes = output.built.iter().map(|table| table.file().bytes).sum();
-        Ok(Built { tables: output.built, bytes, _numbers: output.numbers })
+        let (writes, _numbers) = (output.writes, output.numbers);
+        Ok(Built { tables: output.built, bytes, writes, _numbers })
     }
 
     pub(crate) fn open_table(&self, file: Arc<FileMeta>) -> Result<Arc<OpenTable>> {
@@ -220,6 +223,8 @@ struct Output<'a> {
     writer: Option<(u64, PathBuf, TableWriter)>,
     /// Bytes of the table in work that the limit knows of.
     charged: u64,
+    /// Writes of the tables before it.
+    writes: u64,
     built: Vec<Arc<OpenTable>>,
     numbers: Vec<FileNumber>,
 }
@@ -388,8 +393,11 @@ impl Output<'_> {
         self.charge(writer.written_bytes());
         self.charged = 0;
         let added = ranges.into_iter().try_for_each(|range| writer.add_range(range));
-        let meta = match added.and_then(|()| writer.finish()) {
-            Ok(meta) => meta,
+        let meta = match added.and_then(|()| writer.finish_counted()) {
+            Ok((meta, writes)) => {
+                self.writes += writes;
+                meta
+            }
             Err(error) => {
                 remove(self.inner, &path);
                 return Err(error);

@@ -272,6 +272,7 @@ impl<'a> CompactionJob<'a> {
         Counters::add(&counters.compactions, 1);
         Counters::add(&counters.compaction_bytes_read, bytes_read);
         Counters::add(&counters.compaction_bytes_written, built.bytes);
+        Counters::add(&counters.table_writes, built.writes);
         let level = &counters.levels[compaction.output_level];
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);

@@ -91,6 +91,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     inner.install(&edit, &built.tables, Some(memtable))?;
     Counters::add(&inner.counters.flushes, 1);
     Counters::add(&inner.counters.flush_bytes, built.bytes);
+    Counters::add(&inner.counters.table_writes, built.writes);
     let level = &inner.counters.levels[0];
     Counters::add(&level.written_bytes, built.bytes);
     Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));

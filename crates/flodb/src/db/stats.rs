@@ -2,6 +2,7 @@
 
 use super::{Db, NS_PER_SECOND};
 use crate::compaction::debt;
+use crate::read_state::Tables;
 use crate::version::LEVELS;
 use keyrack_concurrent::Counter;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,8 @@ pub(crate) struct Counters {
     pub(crate) compactions: AtomicU64,
     pub(crate) compaction_bytes_read: AtomicU64,
     pub(crate) compaction_bytes_written: AtomicU64,
+    /// Writes of the files of tables, by flushes and compactions.
+    pub(crate) table_writes: AtomicU64,
     pub(crate) trivial_moves: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) filtered: AtomicU64,
@@ -60,27 +63,7 @@ impl Db {
         let entries: usize = read_state.memtables.iter().map(|g| g.entries()).sum();
         visit("memory_entries", entries as f64);
         visit("generations", read_state.memtables.len() as f64);
-        for (level, tables) in read_state.levels.iter().enumerate() {
-            if !tables.is_empty() {
-                let bytes: u64 = tables.iter().map(|table| table.file().bytes).sum();
-                visit(&format!("level{level}_tables"), tables.len() as f64);
-                visit(&format!("level{level}_bytes"), bytes as f64);
-                let entries: u64 = tables.iter().map(|table| table.file().entries).sum();
-                visit(&format!("level{level}_entries"), entries as f64);
-            }
-        }
-        for (level, counters) in inner.counters.levels.iter().enumerate() {
-            let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
-            let seconds = counted(&counters.ns) / NS_PER_SECOND;
-            if seconds > 0.0 {
-                visit(&format!("into_level{level}_seconds"), seconds);
-                visit(&format!("into_level{level}_read_bytes"), counted(&counters.read_bytes));
-                visit(
-                    &format!("into_level{level}_written_bytes"),
-                    counted(&counters.written_bytes),
-                );
-            }
-        }
+        visit_levels(&read_state.levels, &inner.counters, visit);
         let debt_bytes = debt(&read_state.version, &inner.options.compaction());
         visit("compaction_debt_bytes", debt_bytes as f64);
         // Not within the call: whoever is called may ask the store for more.
@@ -95,12 +78,22 @@ impl Db {
             ("compactions", &counters.compactions),
             ("compaction_bytes_read", &counters.compaction_bytes_read),
             ("compaction_bytes_written", &counters.compaction_bytes_written),
+            ("table_writes", &counters.table_writes),
             ("trivial_moves", &counters.trivial_moves),
             ("writer_waits", &counters.waits),
             ("writer_sorts", &counters.writer_sorts),
             ("filtered_entries", &counters.filtered),
         ] {
             visit(name, counter.load(Ordering::Relaxed) as f64);
+        }
+        let reads = inner.tables.reader.cache.reads();
+        for (name, count) in [
+            ("table_reads", reads.random.calls()),
+            ("table_bytes_read", reads.random.bytes()),
+            ("table_reads_ahead", reads.ahead.calls()),
+            ("table_bytes_read_ahead", reads.ahead.bytes()),
+        ] {
+            visit(name, count as f64);
         }
         if let Some(reads) = &counters.reads {
             visit("reads_hash", reads.hash.sum() as f64);
@@ -120,5 +113,27 @@ impl Db {
         visit("log_recovered_records", inner.write_path.recovered.records as f64);
         // The end that a crash tore off, or that somebody has damaged: it was never synced.
         visit("log_dropped_bytes", inner.write_path.recovered.dropped_bytes as f64);
+    }
+}
+
+/// What is in each level, and what flushes and compactions into it have done.
+fn visit_levels(levels: &[Tables; LEVELS], counters: &Counters, visit: &mut dyn FnMut(&str, f64)) {
+    for (level, tables) in levels.iter().enumerate() {
+        if !tables.is_empty() {
+            let bytes: u64 = tables.iter().map(|table| table.file().bytes).sum();
+            visit(&format!("level{level}_tables"), tables.len() as f64);
+            visit(&format!("level{level}_bytes"), bytes as f64);
+            let entries: u64 = tables.iter().map(|table| table.file().entries).sum();
+            visit(&format!("level{level}_entries"), entries as f64);
+        }
+    }
+    for (level, counters) in counters.levels.iter().enumerate() {
+        let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let seconds = counted(&counters.ns) / NS_PER_SECOND;
+        if seconds > 0.0 {
+            visit(&format!("into_level{level}_seconds"), seconds);
+            visit(&format!("into_level{level}_read_bytes"), counted(&counters.read_bytes));
+            visit(&format!("into_level{level}_written_bytes"), counted(&counters.written_bytes));
+        }
     }
 }

@@ -213,7 +213,9 @@ impl TableCursor {
         if self.table.file.with(read).is_err() {
             ahead.bytes.clear();
             ahead.window = 0;
+            return;
         }
+        self.table.cached.reads().ahead.add(bytes);
     }
 }
 

@@ -13,6 +13,7 @@
 //! are described in `docs/formats/table.md`.
 //!
 //! * `format`: footer, handles, and how a block is framed.
+//! * `calls`: how often files are read, and how much.
 //! * `properties`: what is known about a table without its entries.
 //! * `index`: which block has a key.
 //! * `writer`: makes a table from entries in ascending order.
@@ -24,6 +25,7 @@
 //! Index, filter and range deletes of an open table are in memory; data blocks come through the
 //! cache.
 
+mod calls;
 mod cursor;
 mod format;
 mod index;
@@ -35,6 +37,7 @@ mod salvage;
 pub(crate) mod tests;
 mod writer;
 
+pub(crate) use calls::TableReads;
 pub use cursor::ReadOptions;
 pub(crate) use cursor::TableCursor;
 pub(crate) use inspect::{Lost, Unsound};

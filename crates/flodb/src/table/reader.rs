@@ -5,6 +5,7 @@
 //! of the filter, a few of the index, and one block: separators are such that a key that is not in
 //! its block is nowhere in the table.
 
+use super::calls::ReadCount;
 use super::cursor::{ReadOptions, TableCursor};
 use super::format::{
     BlockType, FOOTER_BYTES, Handle, decode_block, read_block, read_block_with, read_footer,
@@ -80,20 +81,21 @@ impl Table {
     ) -> Result<Self> {
         let ReaderOptions { cache, comparator, filter_policy, files } = options;
         let file = TableFile::open(fs, path, files.as_ref())?;
-        let (handle, properties) = file.with(read_properties)?;
+        let reads = &cache.reads().random;
+        let (handle, properties) = file.with(|file| read_properties(file, reads))?;
         let damage = |handle: Handle, what| Error::corruption(path, handle.offset, what);
         if properties.comparator != comparator.name() {
+            let (stored, order) = (properties.comparator, comparator.name());
             return Err(Error::Usage(format!(
-                "{}: sorted by the comparator '{}', not by '{}'",
+                "{}: sorted by the comparator '{stored}', not by '{order}'",
                 path.display(),
-                properties.comparator,
-                comparator.name()
             )));
         }
         let read = |part: Handle, block_type| {
             if part.offset < properties.data_bytes || part.end() > handle.offset {
                 return Err(damage(handle, "a property that is a block outside of its place"));
             }
+            reads.add(part.framed_bytes());
             file.with(|file| read_block(file, part, block_type))
         };
         let index = read(properties.index, BlockType::Index)?;
@@ -148,7 +150,7 @@ impl Table {
     /// As for [`Table::open`].
     pub(crate) fn stored_order(fs: &dyn Fs, path: &Path) -> Result<String> {
         let file = fs.open(path, &OpenOptions::new().read(true))?;
-        let (_, properties) = read_properties(&*file)?;
+        let (_, properties) = read_properties(&*file, &ReadCount::default())?;
         Ok(properties.comparator)
     }
 
@@ -289,6 +291,7 @@ impl Table {
     /// Reads a block past the cache. Whether its checksum is computed is `verify`.
     pub(super) fn read(&self, index: usize, verify: bool) -> Result<Block> {
         let handle = self.index.block(index);
+        self.cached.reads().random.add(handle.framed_bytes());
         let bytes =
             self.file.with(|file| read_block_with(file, handle, BlockType::Data, verify))?;
         Block::new(bytes).map_err(|damage| self.damage(index, damage))
@@ -322,8 +325,10 @@ impl Table {
 }
 
 /// Reads the footer, and the properties in the block that it names.
-fn read_properties(file: &dyn File) -> Result<(Handle, Properties)> {
+fn read_properties(file: &dyn File, reads: &ReadCount) -> Result<(Handle, Properties)> {
     let (handle, footer_at) = read_footer(file)?;
+    reads.add(FOOTER_BYTES);
+    reads.add(handle.framed_bytes());
     let stored = read_block(file, handle, BlockType::Properties)?;
     let properties = Properties::decode(&stored, footer_at + FOOTER_BYTES as u64)
         .map_err(|what| Error::corruption(file.path(), handle.offset, what))?;

@@ -67,6 +67,8 @@ pub(crate) struct TableWriter {
     /// Complete blocks from `written` of the file on.
     out: Vec<u8>,
     written: u64,
+    /// Writes of the file.
+    writes: u64,
     meta: TableMeta,
     /// The first failure is final: the file is unknown behind it.
     failed: Option<Error>,
@@ -90,6 +92,7 @@ impl TableWriter {
             last: Vec::new(),
             out: Vec::new(),
             written: 0,
+            writes: 0,
             meta: TableMeta { sequence_min: u64::MAX, ..TableMeta::default() },
             failed: None,
         })
@@ -154,7 +157,12 @@ impl TableWriter {
     /// # Errors
     /// [`Error::Usage`] for a table without anything, or with an index or a list of range deletes
     /// beyond 1 GiB; any error of writing. The file is not a table then.
-    pub(crate) fn finish(mut self) -> Result<TableMeta> {
+    pub(crate) fn finish(self) -> Result<TableMeta> {
+        self.finish_counted().map(|(meta, _)| meta)
+    }
+
+    /// As [`TableWriter::finish`], with the number of writes that the file took.
+    pub(crate) fn finish_counted(mut self) -> Result<(TableMeta, u64)> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -191,7 +199,7 @@ impl TableWriter {
         self.flush()?;
         self.file.sync_data()?;
         (properties.meta.bytes, properties.meta.checksum) = (self.written, handle.checksum);
-        Ok(properties.meta)
+        Ok((properties.meta, self.writes))
     }
 
     fn check<'a>(&self, internal_key: &'a [u8], value: &[u8]) -> Result<Parsed<'a>> {
@@ -276,13 +284,16 @@ impl TableWriter {
 
     fn put(&mut self, block_type: BlockType, codec: Codec, contents: &[u8]) -> Result<Handle> {
         let handle = append_block(&mut self.out, self.written, block_type, codec, contents);
-        self.flush()?;
+        if self.out.len() >= WRITE_BYTES {
+            self.flush()?;
+        }
         Ok(handle)
     }
 
     fn flush(&mut self) -> Result<()> {
         self.file.write_at(self.written, &self.out)?;
         self.written += self.out.len() as u64;
+        self.writes += 1;
         self.out.clear();
         Ok(())
     }

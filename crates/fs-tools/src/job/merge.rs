@@ -5,7 +5,7 @@ use super::header::Header;
 use super::rank::in_words;
 use super::result::PhaseResult;
 use super::store::{Part, StoreSettings};
-use super::totals::Totals;
+use super::totals::{Reads, Totals, written_text};
 use keyrack_console::DONE;
 use keyrack_deltafs::Error;
 use keyrack_deltafs::job::{Fold, Job};
@@ -122,18 +122,19 @@ pub fn merge(plan: &Merge, job: &mut Job, document: &mut Document) -> Result<u8,
     let clock = Clock::vdso();
     let began = clock.ticks();
     let cpu = usage::process();
-    let count = merge_share(plan, job, document, (&fs, &logs), parts)?;
+    let (count, reads) = merge_share(plan, job, document, (&fs, &logs), parts)?;
     let ended = clock.ticks();
     let after = usage::process();
     let cpu_ns = after.user_ns + after.system_ns - cpu.user_ns - cpu.system_ns;
     let (count, result) = gather(job, &count, (began, ended), cpu_ns)?;
+    let reads = gather_reads(job, &reads)?;
     let tables = gather_tables(plan, job, &fs, parts)?;
     if is_root {
         let logs = u32::try_from(logs.len()).unwrap_or(u32::MAX);
         let summary = Summary { parts, logs, records: count.written };
         merge::Merge::end(&*fs, &plan.target, &summary).map_err(in_words)?;
     }
-    say(&report(&count, &result, &tables, document));
+    say(&report(&count, &result, (&reads, &tables), document));
     for line in count.shown {
         document.push("conflicts_shown", line.as_str());
         keyrack_console::refuse("keyrack fs merge", &line);
@@ -148,7 +149,7 @@ fn merge_share(
     document: &mut Document,
     (fs, logs): (&Arc<dyn Fs>, &[PathBuf]),
     parts: u32,
-) -> Result<PartCount, String> {
+) -> Result<(PartCount, Reads), String> {
     let merge = open(job, document, fs, logs)?;
     let cuts = if job.is_root() {
         let cuts = merge.cuts(parts).map_err(in_words)?;
@@ -166,11 +167,13 @@ fn merge_share(
         all.written += count.written;
         all.bytes_read += count.bytes_read;
         all.bytes_written += count.bytes_written;
+        all.writes += count.writes;
         all.contents += count.contents;
         all.conflicts += count.conflicts;
         all.shown.extend(count.shown);
     }
-    Ok(all)
+    let reads = Reads::of(merge.stores());
+    Ok((all, reads))
 }
 
 /// Opens the logs. If servers crashed, rank 0 completes what they left half done, and all ranks
@@ -203,8 +206,9 @@ fn gather(
     (began, ended): (u64, u64),
     cpu_ns: u64,
 ) -> Result<(PartCount, PhaseResult), String> {
-    let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = *count;
-    let sums = [read, written, bytes_read, bytes_written, conflicts, ended - began, cpu_ns];
+    let PartCount { read, written, bytes_read, bytes_written, writes, conflicts, .. } = *count;
+    let times = [ended - began, cpu_ns];
+    let sums = [read, written, bytes_read, bytes_written, conflicts, times[0], times[1], writes];
     let sums = job.fold(&sums, Fold::Sum).map_err(in_words)?;
     let first = job.fold(&[began], Fold::Min).map_err(in_words)?[0];
     let last = job.fold(&[ended], Fold::Max).map_err(in_words)?[0];
@@ -219,6 +223,7 @@ fn gather(
         bytes_read: sums[2],
         bytes_written: sums[3],
         conflicts: sums[4],
+        writes: sums[7],
         shown: lines.collect(),
         ..PartCount::default()
     };
@@ -232,6 +237,13 @@ fn gather(
         latency_ns: None,
     };
     Ok((all, result))
+}
+
+/// What all ranks have read of the logs.
+fn gather_reads(job: &mut Job, reads: &Reads) -> Result<Reads, String> {
+    let sums = job.fold(&reads.numbers().map(|number| number as u64), Fold::Sum);
+    let sums = sums.map_err(in_words)?;
+    Ok(Reads::from_numbers(std::array::from_fn(|at| sums[at] as f64)))
 }
 
 /// The tables of all parts.
@@ -259,21 +271,24 @@ fn gather_tables(
 fn report(
     count: &PartCount,
     result: &PhaseResult,
-    tables: &Totals,
+    (reads, tables): (&Reads, &Totals),
     document: &mut Document,
 ) -> String {
-    let PartCount { read, written, bytes_read, bytes_written, conflicts, .. } = count;
+    let PartCount { read, written, bytes_read, bytes_written, writes, conflicts, .. } = count;
     document.push("phases", result.json());
     document.put("bytes_read", *bytes_read);
     document.put("bytes_written", *bytes_written);
+    document.put("writes", *writes);
+    document.put("reads", reads.json());
     let records = json!({ "read": read, "written": written, "conflicts": conflicts });
     document.put("records", records);
     document.put("store", tables.json());
     format!(
-        "Done!\n{}Total sequential bytes read: {bytes_read} // src db\nTotal bytes written: \
-         {bytes_written}\nRecords: {read} read, {written} written; names that several logs \
-         have: {conflicts}\n{}\nBye\n",
+        "Done!\n{}{}{}Records: {read} read, {written} written; names that several logs have: \
+         {conflicts}\n{}\nBye\n",
         result.text(),
+        reads.text(" // src db"),
+        written_text(*bytes_written as f64, *writes as f64),
         tables.levels_text()
     )
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const LEVELS: usize = 7;
 
 /// Numbers of [`Totals`].
-pub(super) const NUMBERS: usize = 5 + 5 * LEVELS;
+pub(super) const NUMBERS: usize = 10 + 5 * LEVELS;
 
 /// Sums over stores.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,12 +15,25 @@ pub(crate) struct Totals {
     levels: [Level; LEVELS],
     /// By flushes and by compactions.
     written_bytes: f64,
+    /// Calls that wrote them.
+    writes: f64,
     /// By compactions.
     read_bytes: f64,
     merged_bytes: f64,
+    reads: Reads,
     /// How often a writer waited.
     waits: f64,
     flushes: f64,
+}
+
+/// Reads of the files of tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reads {
+    random: f64,
+    random_bytes: f64,
+    /// Ahead of where a scan or a compaction is.
+    sequential: f64,
+    sequential_bytes: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +56,12 @@ impl Totals {
                     all.written_bytes += value;
                     all.merged_bytes += value;
                 }
+                "table_writes" => all.writes += value,
                 "compaction_bytes_read" => all.read_bytes += value,
+                "table_reads" => all.reads.random += value,
+                "table_bytes_read" => all.reads.random_bytes += value,
+                "table_reads_ahead" => all.reads.sequential += value,
+                "table_bytes_read_ahead" => all.reads.sequential_bytes += value,
                 "writer_waits" => all.waits += value,
                 "flushes" => all.flushes += value,
                 _ => all.add_of_level(name, value),
@@ -81,26 +99,30 @@ impl Totals {
 
     /// All of them, to be sent.
     pub(super) fn numbers(&self) -> [f64; NUMBERS] {
-        let Totals { levels, written_bytes, read_bytes, merged_bytes, waits, flushes } = self;
+        let Totals { levels, written_bytes, writes, read_bytes, merged_bytes, .. } = self;
+        let Totals { reads, waits, flushes, .. } = self;
         let of_level = |level: &Level| {
             [level.files, level.bytes, level.seconds, level.read_bytes, level.written_bytes]
         };
-        let mut all = [*written_bytes, *read_bytes, *merged_bytes, *waits, *flushes]
+        let mut all = [*written_bytes, *writes, *read_bytes, *merged_bytes, *waits, *flushes]
             .into_iter()
+            .chain(reads.numbers())
             .chain(levels.iter().flat_map(of_level));
         std::array::from_fn(|_| all.next().unwrap_or(0.0))
     }
 
     /// The reverse of [`Totals::numbers`].
     pub(super) fn from_numbers(numbers: &[f64; NUMBERS]) -> Totals {
-        let [written_bytes, read_bytes, merged_bytes, waits, flushes, levels @ ..] = *numbers;
+        let [written_bytes, writes, read_bytes, merged_bytes, waits, flushes, rest @ ..] = *numbers;
+        let [random, random_bytes, sequential, sequential_bytes, levels @ ..] = rest;
+        let reads = Reads { random, random_bytes, sequential, sequential_bytes };
         let level = |n: usize| {
             let at = |what: usize| levels[5 * n + what];
             let (files, bytes, seconds) = (at(0), at(1), at(2));
             Level { files, bytes, seconds, read_bytes: at(3), written_bytes: at(4) }
         };
         let levels = std::array::from_fn(level);
-        Totals { levels, written_bytes, read_bytes, merged_bytes, waits, flushes }
+        Totals { levels, written_bytes, writes, read_bytes, merged_bytes, reads, waits, flushes }
     }
 
     pub(super) fn add(&mut self, other: &Totals) {
@@ -119,12 +141,8 @@ impl Totals {
     }
 
     pub(crate) fn text(&self) -> String {
-        let Totals { written_bytes, read_bytes, .. } = self;
-        format!(
-            "Total sequential bytes read: {read_bytes:.0}\nTotal bytes written: \
-             {written_bytes:.0}\n{}",
-            self.levels_text()
-        )
+        let written = written_text(self.written_bytes, self.writes);
+        format!("{}{written}{}", self.reads.text(""), self.levels_text())
     }
 
     /// The table of levels, and the waits of writers.
@@ -158,7 +176,7 @@ impl Totals {
         text
     }
 
-    /// Bytes as whole numbers; what the original counts and these stores do not is left out.
+    /// Bytes and calls as whole numbers.
     pub(crate) fn json(&self) -> Value {
         let whole = |value: f64| value as u64;
         let levels: Vec<Value> = self
@@ -177,11 +195,63 @@ impl Totals {
         json!({
             "bytes_read": whole(self.read_bytes),
             "bytes_written": whole(self.written_bytes),
+            "writes": whole(self.writes),
             "bytes_merged": whole(self.merged_bytes),
+            "reads": self.reads.json(),
             "writer_waits": whole(self.waits),
             "levels": levels,
         })
     }
+}
+
+impl Reads {
+    /// Of all these stores.
+    pub(super) fn of(stores: &[Db]) -> Reads {
+        Totals::of(stores).reads
+    }
+
+    pub(super) fn numbers(&self) -> [f64; 4] {
+        [self.random, self.random_bytes, self.sequential, self.sequential_bytes]
+    }
+
+    /// The reverse of [`Reads::numbers`].
+    pub(super) fn from_numbers(numbers: [f64; 4]) -> Reads {
+        let [random, random_bytes, sequential, sequential_bytes] = numbers;
+        Reads { random, random_bytes, sequential, sequential_bytes }
+    }
+
+    /// Two lines; `end` stands behind each.
+    pub(super) fn text(&self, end: &str) -> String {
+        let [calls, bytes, ahead, ahead_bytes] = self.numbers();
+        format!(
+            "Total random reads: {calls:.0} (Avg read size: {:.1}K, total bytes read: \
+             {bytes:.0}){end}\nTotal sequential bytes read: {ahead_bytes:.0} (Avg read size: \
+             {:.1}K){end}\n",
+            average_kib(bytes, calls),
+            average_kib(ahead_bytes, ahead)
+        )
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let [calls, bytes, ahead, ahead_bytes] = self.numbers().map(|value| value as u64);
+        json!({
+            "random": calls,
+            "random_bytes": bytes,
+            "sequential": ahead,
+            "sequential_bytes": ahead_bytes,
+        })
+    }
+}
+
+/// The line about what was written.
+pub(super) fn written_text(bytes: f64, writes: f64) -> String {
+    let average = average_kib(bytes, writes);
+    format!("Total bytes written: {bytes:.0} (Avg write size: {average:.1}K)\n")
+}
+
+/// 0 where the original, without calls, has no number.
+fn average_kib(bytes: f64, calls: f64) -> f64 {
+    if calls > 0.0 { bytes / 1024.0 / calls } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -212,6 +282,17 @@ mod tests {
         };
         // Level, files, MB, three of input and output, counts, seconds, MB read, MB written.
         assert_eq!(row(&flushed, "0 "), ["0", "2", "4", "0", "0", "0", "2", "0", "0", "4"]);
+        let text = flushed.text();
+        let lines: Vec<&str> = text.lines().take(3).collect();
+        assert_eq!(
+            lines[0].split(" (Avg").next(),
+            Some("Total random reads: 8"),
+            "two openings of four reads"
+        );
+        assert_eq!(lines[1], "Total sequential bytes read: 0 (Avg read size: 0.0K)");
+        let average = flushed.written_bytes / 1024.0 / flushed.writes;
+        assert!(lines[2].ends_with(&format!("(Avg write size: {average:.1}K)")), "{text}");
+        assert!((512.0..1100.0).contains(&average), "two blocks of a mebibyte a table: {average}");
         db.compact_range(None, None).unwrap();
         let merged = Totals::of(std::slice::from_ref(&db));
         assert_eq!(row(&merged, "0 "), ["0", "0", "0", "0", "0", "0", "2", "0", "0", "4"]);
