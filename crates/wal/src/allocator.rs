@@ -43,6 +43,8 @@ pub(crate) enum Reserved {
     Crosses { number: u64, offset: u64 },
     /// This segment is full.
     Full { number: u64 },
+    /// Nothing is reserved: the range would end here, beyond the limit that the caller gave.
+    Beyond { number: u64, end: u64 },
 }
 
 /// A new segment, with the caller's range at its start.
@@ -130,23 +132,28 @@ impl<P> SegmentAllocator<P> {
     #[inline]
     pub(crate) fn reserve(&self, bytes: u64) -> Reserved {
         if bytes > self.segment_bytes >> UNCHECKED_LOG2 {
-            return self.reserve_large(bytes);
+            return self.reserve_below(bytes, self.segment_bytes);
         }
         // Acquire pairs with the Release in `rotate`: a thread that sees a number sees its segment.
         let old = self.word.0.fetch_add(bytes, Ordering::Acquire);
         self.classify(old, bytes)
     }
 
-    fn reserve_large(&self, bytes: u64) -> Reserved {
+    /// As [`SegmentAllocator::reserve`], where records must end at `limit` of the segment: beyond
+    /// it there is no space yet.
+    pub(crate) fn reserve_below(&self, bytes: u64, limit: u64) -> Reserved {
         let mut old = self.word.0.load(Ordering::Acquire);
         loop {
             let reserved = self.classify(old, bytes);
             let new = match reserved {
+                Reserved::Range { number, offset } if offset + bytes > limit => {
+                    return Reserved::Beyond { number, end: offset + bytes };
+                }
                 Reserved::Range { .. } => old + bytes,
                 Reserved::Crosses { number, .. } => {
                     Self::full(number, self.segment_bytes, self.shift)
                 }
-                Reserved::Full { .. } => return reserved,
+                Reserved::Full { .. } | Reserved::Beyond { .. } => return reserved,
             };
             // Acquire as in `reserve`.
             let exchanged =
@@ -186,7 +193,9 @@ impl<P> SegmentAllocator<P> {
                 self.rotation.notify_all();
                 number
             }
-            Reserved::Full { number } | Reserved::Range { number, .. } => number,
+            Reserved::Full { number }
+            | Reserved::Range { number, .. }
+            | Reserved::Beyond { number, .. } => number,
         };
         let end_offset = loop {
             if state.number != full {

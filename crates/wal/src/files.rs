@@ -1,4 +1,5 @@
-//! The segment files of a log: creates, maps, flushes, recycles and removes them.
+//! The segment files of a log: creates, maps, flushes, recycles and removes them. `closing` gives
+//! their space back.
 //!
 //! ```text
 //!                   create                    rotate                flush       release
@@ -11,6 +12,11 @@
 //! Then the marker names it, with one more sync. The writer whose record crosses the middle of a
 //! segment creates the next one ahead, after it has published.
 //!
+//! **Space.** Most logs stay short. So the first segment since the log was opened has its length
+//! from the beginning, but space for 64 KiB of records. When that is used up, its space doubles
+//! before anything is reserved there, and its file is mapped again; no sync is needed, since the
+//! length does not change. Later segments have all their space at once.
+//!
 //! **After a recovery** nothing is written until the first record comes. The first sync also makes
 //! the recovered tail durable, before any later record: it reads the tail, *writes it again*, and
 //! syncs it. A sync alone is not enough: after a sync that failed in an earlier process, the page
@@ -22,6 +28,8 @@
 //!
 //! **Locks.** The lock of `allocator` (held while a segment is created) comes before `directory`
 //! (never held during a file system call).
+
+mod closing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,9 +46,13 @@ use crate::group_commit::GroupCommit;
 use crate::marker::Marker;
 use crate::names::{NEW_NAME, path_of};
 use crate::options::{LSN_MAX, Options, Sync};
-use crate::primitive::{Mutex, MutexGuard, Ordering, lock};
+use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced};
 use crate::segment::Segment;
+
+/// Bytes of records for which the first segment of a log has space when it is created, or a quarter
+/// of the segment if that is less. The space doubles whenever it is used up.
+const SPACE_BYTES_MIN: u64 = 64 << 10;
 
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -73,6 +85,8 @@ struct Entry {
 struct Directory {
     live: BTreeMap<u64, Entry>,
     spare: Vec<PathBuf>,
+    /// Nothing below this LSN will be read again.
+    released: u64,
 }
 
 /// The two newest segments, the newer one first. A writer that was very slow looks in the
@@ -96,7 +110,7 @@ pub struct Stats {
     pub segments: u64,
     /// Segments that are kept for reuse, or were created ahead.
     pub spare_segments: u64,
-    /// Bytes of all these files.
+    /// Bytes for which all these files have space.
     pub file_bytes: u64,
     /// Syncs of the log since it was opened.
     pub flushes: u64,
@@ -122,6 +136,8 @@ pub(crate) struct Files {
     /// Whether recovered bytes may not be durable. A hint as well.
     unsealed: AtomicBool,
     window: Swap<Window>,
+    /// Where the space of the current segment ends. Below `segment_bytes` only in the first one.
+    limit: AtomicU64,
     directory: Mutex<Directory>,
     counts: Mutex<Counts>,
 }
@@ -150,7 +166,9 @@ impl Files {
             poisoned: AtomicBool::new(false),
             unsealed: AtomicBool::new(unsealed),
             window: Swap::new(Window([None, None])),
-            directory: Mutex::new(Directory { live, spare: Vec::new() }),
+            // The first segment is still to come.
+            limit: AtomicU64::new(0),
+            directory: Mutex::new(Directory { live, ..Directory::default() }),
             counts: Mutex::default(),
         }
     }
@@ -227,25 +245,73 @@ impl Files {
         &self,
         pool: &mut SegmentPool,
         end_offset: u64,
-        number: u64,
+        (number, record_bytes): (u64, u64),
     ) -> Result<()> {
         self.check_poison()?;
         let bytes = self.options.segment_bytes;
         if pool.prepared.is_none() {
-            pool.prepared = Some(self.create_next(pool, number)?);
+            pool.prepared = Some(self.create_next(pool, number, record_bytes)?);
         }
         let start = number * bytes;
         if end_offset < bytes {
+            self.grow_to(number - 1, bytes.min(end_offset + RECORD_BYTES as u64))?;
             let old = self.lookup(start - bytes);
             let pad = old.start + end_offset;
             old.void(pad, self.group.synced(), bytes - end_offset)?;
         }
         let segment = pool.prepared.take().expect("it was created above");
+        let limit = segment.mapped_bytes;
         let entry = Entry { bytes, segment: Some(Arc::clone(&segment)) };
         self.directory().live.insert(start, entry);
         let guard = pin();
         let before = self.window.load(&guard).0[0].clone();
         self.window.store(Window([Some(segment), before]), &guard);
+        // Release pairs with the Acquire in `limit`: the segment is there.
+        self.limit.store(limit, Ordering::Release);
+        Ok(())
+    }
+
+    /// Where the space of the current segment ends, in bytes of records. A thread that sees the
+    /// limit of an earlier one finds its range beyond it, or may have it.
+    #[inline]
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    /// Gives the current segment, if it still is `number`, space up to `end` at least.
+    #[cold]
+    pub(crate) fn grow(&self, number: u64, end: u64) -> Result<()> {
+        self.check_poison()?;
+        let state = self.allocator.lock();
+        if state.number == number { self.grow_to(number, end) } else { Ok(()) }
+    }
+
+    /// As [`Files::grow`]. The lock of the allocator is held, and `number` is the current segment.
+    fn grow_to(&self, number: u64, end: u64) -> Result<()> {
+        let limit = self.limit();
+        if end <= limit {
+            return Ok(());
+        }
+        let guard = pin();
+        let [current, before] = self.window.load(&guard).0.clone();
+        let old = current.expect("a segment with records is in the window");
+        debug_assert_eq!(old.start, number * self.options.segment_bytes);
+        let space = end.max(2 * limit).next_power_of_two().min(old.bytes);
+        let file = self.fs.open(&old.path, &OpenOptions::new().read(true).write(true))?;
+        let mapping = file.map(0, FRONT_BYTES + space)?;
+        let segment = Arc::new(Segment {
+            start: old.start,
+            bytes: old.bytes,
+            incarnation: old.incarnation,
+            path: old.path.clone(),
+            mapped_bytes: space,
+            mapping,
+        });
+        let entry = Entry { bytes: old.bytes, segment: Some(Arc::clone(&segment)) };
+        self.directory().live.insert(old.start, entry);
+        self.window.store(Window([Some(segment), before]), &guard);
+        // As in `activate`.
+        self.limit.store(space, Ordering::Release);
         Ok(())
     }
 
@@ -255,22 +321,31 @@ impl Files {
         let mut state = self.allocator.lock();
         let is_current = state.number == number && state.end_offset.is_none();
         if is_current && state.pool.prepared.is_none() && self.check_poison().is_ok() {
-            state.pool.prepared = self.create_next(&mut state.pool, number + 1).ok();
+            state.pool.prepared = self.create_next(&mut state.pool, number + 1, 0).ok();
         }
         drop(state);
         // Frees the mapping of the segment that left the window.
         pin().flush();
     }
 
-    fn create_next(&self, pool: &mut SegmentPool, number: u64) -> Result<Arc<Segment>> {
+    /// Creates segment `number`, whose first record has so many bytes.
+    fn create_next(
+        &self,
+        pool: &mut SegmentPool,
+        number: u64,
+        record_bytes: u64,
+    ) -> Result<Arc<Segment>> {
         let start = number.checked_mul(self.options.segment_bytes);
         let start = start.filter(|start| *start <= LSN_MAX - self.options.segment_bytes);
         let start = start.ok_or_else(|| Error::usage("the log has no LSNs left"))?;
         let Some(previous_end) = pool.first else {
-            return Ok(Arc::new(self.create(&mut pool.marker, start, start)?));
+            let space = self.options.segment_bytes;
+            return Ok(Arc::new(self.create(&mut pool.marker, start, start, space)?));
         };
         self.begin(pool)?;
-        let segment = self.create(&mut pool.marker, start, previous_end)?;
+        let bytes = self.options.segment_bytes;
+        let space = record_bytes.max(SPACE_BYTES_MIN.min(bytes / 4)).next_power_of_two();
+        let segment = self.create(&mut pool.marker, start, previous_end, space.min(bytes))?;
         // The new segment is durable, so no header leads to these files any more.
         pool.first = None;
         for path in std::mem::take(&mut pool.unused) {
@@ -301,11 +376,18 @@ impl Files {
 
     /// Creates a segment from a spare or a new file, durably, and marks it as the newest. If the
     /// mark fails, its file stays: the mark may be on disk.
-    fn create(&self, marker: &mut Marker, start: u64, previous_end: u64) -> Result<Segment> {
+    fn create(
+        &self,
+        marker: &mut Marker,
+        start: u64,
+        previous_end: u64,
+        space: u64,
+    ) -> Result<Segment> {
+        let at = (start, previous_end);
         let spare = self.directory().spare.pop();
         let made = match &spare {
-            Some(path) => self.create_from(path, true, start, previous_end),
-            None => self.create_from(&self.dir.join(NEW_NAME), false, start, previous_end),
+            Some(path) => self.create_from(path, true, at, space),
+            None => self.create_from(&self.dir.join(NEW_NAME), false, at, space),
         };
         match (made, spare) {
             (Ok(segment), spare) => {
@@ -335,19 +417,20 @@ impl Files {
         &self,
         old: &Path,
         recycled: bool,
-        start: u64,
-        previous_end: u64,
+        (start, previous_end): (u64, u64),
+        space: u64,
     ) -> Result<Segment> {
         let (bytes, epoch) = (self.options.segment_bytes, self.epoch);
         let options = OpenOptions::new().read(true).write(true);
         let file = self.fs.open(old, &options.create(!recycled).truncate(!recycled))?;
-        file.allocate(0, self.file_bytes())?;
+        file.set_len(self.file_bytes())?;
         let synced = self.group.synced().min(start);
         let id = self.options.id;
         let header =
             Header { start, segment_bytes: bytes, epoch, previous_end, synced, recycled, id };
         file.write_at(0, &header.encode())?;
-        let mapping = file.map(0, self.file_bytes())?;
+        // Reserves the space, too.
+        let mapping = file.map(0, FRONT_BYTES + space)?;
         self.final_sync(file.sync_data())?;
         let path = path_of(&self.dir, start);
         self.fs.rename(old, &path)?;
@@ -357,6 +440,7 @@ impl Files {
             bytes,
             incarnation: Incarnation::new(start, bytes, epoch),
             path,
+            mapped_bytes: space,
             mapping,
         };
         if self.options.sync != Sync::Always {
@@ -431,6 +515,10 @@ impl Files {
     /// Releases the segments that lie wholly below `below`, except the newest.
     pub(crate) fn release(&self, below: u64) -> Result<()> {
         let mut outcome = Ok(());
+        {
+            let mut directory = self.directory();
+            directory.released = directory.released.max(below);
+        }
         loop {
             let victim = {
                 let mut directory = self.directory();
@@ -469,100 +557,6 @@ impl Files {
         }
     }
 
-    /// Whether there are files that [`Files::trim`] removes.
-    pub(crate) fn has_spares(&self) -> bool {
-        self.allocator.lock().pool.prepared.is_some() || !self.directory().spare.is_empty()
-    }
-
-    /// Removes the spare files and the segment that was created ahead. The next segment is created
-    /// when the current one is full.
-    pub(crate) fn trim(&self) -> Result<()> {
-        self.drop_prepared(&mut self.allocator.lock().pool, 0)?;
-        loop {
-            // All spare files are removed.
-            let Some(path) = self.directory().spare.pop() else { return Ok(()) };
-            match self.fs.remove_file(&path) {
-                Err(error) if !error.is_not_found() => {
-                    self.directory().spare.push(path);
-                    return Err(error.into());
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Closes the log: makes everything durable and records the end, so that later losses are known
-    /// to be damage.
-    pub(crate) fn close(&self, end: u64) -> Result<()> {
-        self.sync(end, &|| end)?;
-        let mut state = self.allocator.lock();
-        let current = self.window.load(&pin()).0[0].clone();
-        let written = current.filter(|segment| segment.start <= end);
-        if let Some(segment) = &written {
-            self.final_sync(segment.seal(end))?;
-        }
-        self.drop_prepared(&mut state.pool, if written.is_some() { end } else { 0 })
-    }
-
-    /// Gives space back after a close: cuts the newest segment behind the records, which end at
-    /// `end`, and removes the spare files.
-    pub(crate) fn give_back(&mut self, end: u64) -> Result<()> {
-        // Its mapping has to go before the file is cut. No reader is left that could have it.
-        drop(self.window.replace(Window([None, None])));
-        self.trim()?;
-        let newest = {
-            let mut directory = self.directory();
-            let newest = directory.live.last_entry();
-            newest.and_then(|mut entry| entry.get_mut().segment.take())
-        };
-        // The newest segment may have been removed as no longer needed, or begin behind the end.
-        let Some(segment) = newest.filter(|segment| segment.start <= end) else { return Ok(()) };
-        let (path, left) = (segment.path.clone(), segment.end() - end);
-        drop(segment);
-        // Where no record fits behind the last one, there is nothing to give back.
-        if left < RECORD_BYTES as u64 { Ok(()) } else { self.cut(&path, self.file_bytes() - left) }
-    }
-
-    /// Cuts a segment that is closed.
-    fn cut(&self, path: &Path, len: u64) -> Result<()> {
-        let file = self.fs.open(path, &OpenOptions::new().read(true).write(true))?;
-        match file.set_len(len) {
-            // Its file was another segment's, whose mapping is not freed yet.
-            Err(keyrack_vfs::Error::Mapped { .. }) => {}
-            done => return Ok(done?),
-        }
-        let new = self.dir.join(NEW_NAME);
-        let options = OpenOptions::new().write(true).create(true).truncate(true);
-        let copy = self.fs.open(&new, &options)?;
-        let mut chunk = vec![0; CHUNK_BYTES.min(len as usize)];
-        let mut offset = 0;
-        while offset < len {
-            let count = (len - offset).min(chunk.len() as u64) as usize;
-            file.read_exact_at(offset, &mut chunk[..count])?;
-            copy.write_at(offset, &chunk[..count])?;
-            offset += count as u64;
-        }
-        self.final_sync(copy.sync_data())?;
-        self.fs.rename(&new, path)?;
-        self.final_sync(self.fs.sync_dir(&self.dir))
-    }
-
-    /// Marks the previous segment as the newest, then removes the segment that was created ahead.
-    /// The mark contains the end of the records, unless that is 0.
-    fn drop_prepared(&self, pool: &mut SegmentPool, end: u64) -> Result<()> {
-        if pool.prepared.is_none() && end == 0 {
-            return Ok(());
-        }
-        let newest = self.directory().live.last_key_value().map(|(start, it)| (*start, it.bytes));
-        let (start, bytes) = newest.unwrap_or((0, 0));
-        pool.marker.set(start, bytes, end).map_err(|error| self.failed(error))?;
-        if let Some(prepared) = pool.prepared.take() {
-            // If the file stays, the next recovery finds it and leaves it unused.
-            let _ = self.fs.remove_file(&prepared.path);
-        }
-        Ok(())
-    }
-
     /// Whether a segment was created since the log was opened.
     pub(crate) fn is_written(&self) -> bool {
         self.allocator.lock().pool.first.is_none()
@@ -573,7 +567,11 @@ impl Files {
         let directory = self.directory();
         let counts = lock(&self.counts);
         let spare_segments = directory.spare.len() as u64 + prepared;
-        let live_bytes = directory.live.values().map(|entry| FRONT_BYTES + entry.bytes);
+        let space = |entry: &Entry| match &entry.segment {
+            Some(segment) => FRONT_BYTES + segment.mapped_bytes,
+            None => FRONT_BYTES + entry.bytes,
+        };
+        let live_bytes = directory.live.values().map(space);
         Stats {
             segments: directory.live.len() as u64,
             spare_segments,

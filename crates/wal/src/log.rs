@@ -143,13 +143,23 @@ impl Log {
         files.check_poison()?;
         let segment_bytes = core.options.segment_bytes;
         loop {
-            let reserved = files.allocator.reserve(bytes);
+            let limit = files.limit();
+            let reserved = if limit == segment_bytes {
+                files.allocator.reserve(bytes)
+            } else {
+                files.allocator.reserve_below(bytes, limit)
+            };
             let (publish_from, number, offset) = match reserved {
                 Reserved::Range { number, offset } => {
                     (number * segment_bytes + offset, number, offset)
                 }
+                Reserved::Beyond { number, end } => {
+                    files.grow(number, end)?;
+                    continue;
+                }
                 Reserved::Crosses { .. } | Reserved::Full { .. } => {
-                    let activate = |pool: &mut _, end, number| files.activate(pool, end, number);
+                    let activate =
+                        |pool: &mut _, end, number| files.activate(pool, end, (number, bytes));
                     match files.allocator.rotate(reserved, bytes, activate)? {
                         // The new segment's first record also publishes the unused end of the old
                         // one.

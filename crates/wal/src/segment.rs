@@ -39,7 +39,9 @@ pub(crate) struct Segment {
     pub(crate) bytes: u64,
     pub(crate) incarnation: Incarnation,
     pub(crate) path: PathBuf,
-    /// The whole file.
+    /// Bytes of records that have their space, from the first on: the others have none yet.
+    pub(crate) mapped_bytes: u64,
+    /// The file as far as its space goes.
     pub(crate) mapping: Box<dyn Mapping>,
 }
 
@@ -112,9 +114,10 @@ impl Segment {
         }
     }
 
-    /// Touches the pages of the window from `lsn` on, as far as they are the segment's.
+    /// Touches the pages of the window from `lsn` on, as far as the segment has space.
     fn touch(&self, lsn: u64) {
-        for at in (lsn..self.end().min(lsn + WINDOW_BYTES)).step_by(PAGE_BYTES as usize) {
+        let end = self.start + self.mapped_bytes;
+        for at in (lsn..end.min(lsn + WINDOW_BYTES)).step_by(PAGE_BYTES as usize) {
             self.mapping.touch(self.file_offset(at));
         }
     }
@@ -131,7 +134,8 @@ impl Segment {
 
     /// Makes the bytes from one LSN to another durable, as far as they lie in this segment.
     pub(crate) fn flush(&self, from: u64, to: u64) -> Result<()> {
-        let (from, to) = (from.max(self.start), to.min(self.end()));
+        // There are no records where the segment has no space.
+        let (from, to) = (from.max(self.start), to.min(self.start + self.mapped_bytes));
         if from >= to {
             return Ok(());
         }

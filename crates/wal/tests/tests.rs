@@ -14,5 +14,6 @@ mod recycling;
 mod salvage;
 #[cfg(shuttle)]
 mod shuttled;
+mod space;
 mod threads;
 mod tool;
