@@ -63,8 +63,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of edits for which a manifest has room: about 128 edits.
-const EDIT_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of edits for which a manifest has room: about 32 edits.
+const EDIT_BYTES_MAX: u64 = 16 << 10;
 
 /// The manifest of a store that is open for writing or reading. See the module documentation.
 #[derive(Debug)]
@@ -81,6 +81,8 @@ pub(crate) struct Manifest {
     poison: Option<String>,
     dropped: Range<u64>,
     edit_bytes_max: u64,
+    /// Whether the next manifest is the last of this process, and needs no room.
+    is_ending: bool,
 }
 
 /// A manifest that this process began.
@@ -221,6 +223,7 @@ impl Manifest {
             poison: None,
             dropped: 0..0,
             edit_bytes_max: EDIT_BYTES_MAX,
+            is_ending: false,
             fs,
             state,
             number,
@@ -290,15 +293,19 @@ impl Manifest {
         Ok(())
     }
 
-    /// Replaces the manifest, if edits were logged since it was begun. Neither a lost page nor an
-    /// earlier copy of a manifest that is nothing but a snapshot passes for a sound one.
+    /// Replaces the manifest, if edits were logged since it was begun, by one without room. Neither
+    /// a lost page nor an earlier copy of a manifest that is nothing but a snapshot passes for a
+    /// sound one.
     ///
     /// # Errors
     /// As for [`Manifest::log`].
     pub(crate) fn end(&mut self) -> Result<()> {
         if self.output.as_ref().is_some_and(|output| output.records > 1) {
             self.output = None;
-            self.log(&VersionEdit::default())?;
+            self.is_ending = true;
+            let ended = self.log(&VersionEdit::default());
+            self.is_ending = false;
+            ended?;
         }
         Ok(())
     }
@@ -352,11 +359,11 @@ impl Manifest {
     fn replace(&mut self, number: u64, state: &State) -> keyrack_vfs::Result<()> {
         self.output = None;
         let path = self.dir.join(manifest_name(number));
-        let output =
-            begin(&*self.fs, &path, number, state, self.edit_bytes_max).inspect_err(|_| {
-                // Nobody refers to it. If it stays, it is obsolete.
-                let _ = self.fs.remove_file(&path);
-            })?;
+        let room = (!self.is_ending).then_some(self.edit_bytes_max);
+        let output = begin(&*self.fs, &path, number, state, room).inspect_err(|_| {
+            // Nobody refers to it. If it stays, it is obsolete.
+            let _ = self.fs.remove_file(&path);
+        })?;
         self.fs.sync_dir(&self.dir)?;
         current::write(&*self.fs, &self.dir, number)?;
         self.output = Some(output);
@@ -385,18 +392,19 @@ impl Output {
 }
 
 /// Writes and syncs a header and a snapshot, with room for as many bytes of edits as the snapshot
-/// has, and for `edit_bytes_max` at least.
+/// has, and for `edit_bytes_max` at least; without a number, with no room.
 fn begin(
     fs: &dyn Fs,
     path: &Path,
     number: u64,
     state: &State,
-    edit_bytes_max: u64,
+    edit_bytes_max: Option<u64>,
 ) -> keyrack_vfs::Result<Output> {
     let mut content = Vec::new();
     state.snapshot().encode(&mut content);
     let pages = 1 + pages_of(content.len()) as u64;
-    let file_pages = pages + pages.max(edit_bytes_max.div_ceil(PAGE_BYTES as u64));
+    let room = edit_bytes_max.map_or(0, |bytes| pages.max(bytes.div_ceil(PAGE_BYTES as u64)));
+    let file_pages = pages + room;
     let file_bytes = file_pages * PAGE_BYTES as u64;
     let mut bytes = header::header(number, file_bytes).to_vec();
     put_record(&mut bytes, number, 1, 0, &content);
