@@ -274,6 +274,10 @@ impl<'a> CompactionJob<'a> {
         Counters::add(&counters.compaction_bytes_written, built.bytes);
         Counters::add(&counters.table_writes, built.writes);
         let level = &counters.levels[compaction.output_level];
+        Counters::add(&level.runs, 1);
+        Counters::add(&level.upper_tables, compaction.inputs[0].len() as u64);
+        Counters::add(&level.lower_tables, compaction.inputs[1].len() as u64);
+        Counters::add(&level.written_tables, built.tables.len() as u64);
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
         Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));

@@ -93,6 +93,8 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     Counters::add(&inner.counters.flush_bytes, built.bytes);
     Counters::add(&inner.counters.table_writes, built.writes);
     let level = &inner.counters.levels[0];
+    Counters::add(&level.runs, 1);
+    Counters::add(&level.written_tables, built.tables.len() as u64);
     Counters::add(&level.written_bytes, built.bytes);
     Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
     inner.write_path.log.release(end).map_err(Error::from)?;

@@ -38,6 +38,11 @@ pub(crate) struct ReadCounters {
 /// What flushes and compactions into a level have moved, and how long they took.
 #[derive(Default)]
 pub(crate) struct LevelCounters {
+    pub(crate) runs: AtomicU64,
+    /// Tables that compactions took from the level above, and from this one.
+    pub(crate) upper_tables: AtomicU64,
+    pub(crate) lower_tables: AtomicU64,
+    pub(crate) written_tables: AtomicU64,
     pub(crate) ns: AtomicU64,
     pub(crate) read_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
@@ -132,8 +137,16 @@ fn visit_levels(levels: &[Tables; LEVELS], counters: &Counters, visit: &mut dyn 
         let seconds = counted(&counters.ns) / NS_PER_SECOND;
         if seconds > 0.0 {
             visit(&format!("into_level{level}_seconds"), seconds);
-            visit(&format!("into_level{level}_read_bytes"), counted(&counters.read_bytes));
-            visit(&format!("into_level{level}_written_bytes"), counted(&counters.written_bytes));
+            for (what, counter) in [
+                ("runs", &counters.runs),
+                ("upper_tables", &counters.upper_tables),
+                ("lower_tables", &counters.lower_tables),
+                ("written_tables", &counters.written_tables),
+                ("read_bytes", &counters.read_bytes),
+                ("written_bytes", &counters.written_bytes),
+            ] {
+                visit(&format!("into_level{level}_{what}"), counted(counter));
+            }
         }
     }
 }

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 const LEVELS: usize = 7;
+const LEVEL_NUMBERS: usize = 9;
 
 /// Numbers of [`Totals`].
-pub(super) const NUMBERS: usize = 10 + 5 * LEVELS;
+pub(super) const NUMBERS: usize = 9 + LEVEL_NUMBERS * LEVELS;
 
 /// Sums over stores.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +24,6 @@ pub(crate) struct Totals {
     reads: Reads,
     /// How often a writer waited.
     waits: f64,
-    flushes: f64,
 }
 
 /// Reads of the files of tables.
@@ -40,7 +40,13 @@ pub(crate) struct Reads {
 struct Level {
     files: f64,
     bytes: f64,
-    /// Of flushes and compactions into the level.
+    /// Flushes and compactions into the level; the others are theirs.
+    runs: f64,
+    /// Tables from the level above.
+    upper_files: f64,
+    /// Tables of the level itself.
+    lower_files: f64,
+    written_files: f64,
     seconds: f64,
     read_bytes: f64,
     written_bytes: f64,
@@ -63,7 +69,6 @@ impl Totals {
                 "table_reads_ahead" => all.reads.sequential += value,
                 "table_bytes_read_ahead" => all.reads.sequential_bytes += value,
                 "writer_waits" => all.waits += value,
-                "flushes" => all.flushes += value,
                 _ => all.add_of_level(name, value),
             });
         }
@@ -81,6 +86,10 @@ impl Totals {
         match (level, is_work, what) {
             (Some(level), false, "tables") => level.files += value,
             (Some(level), false, "bytes") => level.bytes += value,
+            (Some(level), true, "runs") => level.runs += value,
+            (Some(level), true, "upper_tables") => level.upper_files += value,
+            (Some(level), true, "lower_tables") => level.lower_files += value,
+            (Some(level), true, "written_tables") => level.written_files += value,
             (Some(level), true, "seconds") => level.seconds += value,
             (Some(level), true, "read_bytes") => level.read_bytes += value,
             (Some(level), true, "written_bytes") => level.written_bytes += value,
@@ -92,7 +101,10 @@ impl Totals {
     /// Of stores whose tables were made outside, and each written once.
     pub(super) fn of_made_tables(stores: &[Db]) -> Totals {
         let mut all = Totals::of(stores);
-        all.levels.iter_mut().for_each(|level| level.written_bytes = level.bytes);
+        for level in &mut all.levels {
+            (level.runs, level.written_files) = (level.files, level.files);
+            level.written_bytes = level.bytes;
+        }
         all.written_bytes = all.levels.iter().map(|level| level.bytes).sum();
         all
     }
@@ -100,11 +112,14 @@ impl Totals {
     /// All of them, to be sent.
     pub(super) fn numbers(&self) -> [f64; NUMBERS] {
         let Totals { levels, written_bytes, writes, read_bytes, merged_bytes, .. } = self;
-        let Totals { reads, waits, flushes, .. } = self;
+        let Totals { reads, waits, .. } = self;
         let of_level = |level: &Level| {
-            [level.files, level.bytes, level.seconds, level.read_bytes, level.written_bytes]
+            let Level { files, bytes, runs, upper_files, lower_files, written_files, .. } = *level;
+            let Level { seconds, read_bytes, written_bytes, .. } = *level;
+            let files = [files, bytes, runs, upper_files, lower_files, written_files];
+            files.into_iter().chain([seconds, read_bytes, written_bytes])
         };
-        let mut all = [*written_bytes, *writes, *read_bytes, *merged_bytes, *waits, *flushes]
+        let mut all = [*written_bytes, *writes, *read_bytes, *merged_bytes, *waits]
             .into_iter()
             .chain(reads.numbers())
             .chain(levels.iter().flat_map(of_level));
@@ -113,16 +128,19 @@ impl Totals {
 
     /// The reverse of [`Totals::numbers`].
     pub(super) fn from_numbers(numbers: &[f64; NUMBERS]) -> Totals {
-        let [written_bytes, writes, read_bytes, merged_bytes, waits, flushes, rest @ ..] = *numbers;
+        let [written_bytes, writes, read_bytes, merged_bytes, waits, rest @ ..] = *numbers;
         let [random, random_bytes, sequential, sequential_bytes, levels @ ..] = rest;
         let reads = Reads { random, random_bytes, sequential, sequential_bytes };
         let level = |n: usize| {
-            let at = |what: usize| levels[5 * n + what];
-            let (files, bytes, seconds) = (at(0), at(1), at(2));
-            Level { files, bytes, seconds, read_bytes: at(3), written_bytes: at(4) }
+            let at = |what: usize| levels[LEVEL_NUMBERS * n + what];
+            let (files, bytes, runs) = (at(0), at(1), at(2));
+            let (upper_files, lower_files, written_files) = (at(3), at(4), at(5));
+            let (seconds, read_bytes, written_bytes) = (at(6), at(7), at(8));
+            let level = Level { files, bytes, runs, upper_files, lower_files, ..Level::default() };
+            Level { written_files, seconds, read_bytes, written_bytes, ..level }
         };
         let levels = std::array::from_fn(level);
-        Totals { levels, written_bytes, writes, read_bytes, merged_bytes, reads, waits, flushes }
+        Totals { levels, written_bytes, writes, read_bytes, merged_bytes, reads, waits }
     }
 
     pub(super) fn add(&mut self, other: &Totals) {
@@ -147,7 +165,7 @@ impl Totals {
 
     /// The table of levels, and the waits of writers.
     pub(super) fn levels_text(&self) -> String {
-        let Totals { waits, flushes, .. } = self;
+        let Totals { waits, .. } = self;
         let mib = f64::from(1 << 20);
         let mut text = " - Db stats: >>>\n".to_owned();
         let heading = "                              Files                  Compactions";
@@ -156,16 +174,15 @@ impl Totals {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{heading}\n{columns}\n{}", "-".repeat(columns.len()));
         for (number, level) in self.levels() {
-            // The runs and tables of compactions are not counted by level.
-            let counts = if number == 0 { *flushes } else { 0.0 };
             let _ = writeln!(
                 text,
-                "{number:3} {:8.0} {:8.0} {:6} {:6} {:6} {counts:6.0} {:9.0} {:8.0} {:9.0}",
+                "{number:3} {:8.0} {:8.0} {:6.0} {:6.0} {:6.0} {:6.0} {:9.0} {:8.0} {:9.0}",
                 level.files,
                 level.bytes / mib,
-                0,
-                0,
-                0,
+                level.upper_files,
+                level.lower_files,
+                level.written_files,
+                level.runs,
                 level.seconds,
                 level.read_bytes / mib,
                 level.written_bytes / mib,
@@ -186,6 +203,10 @@ impl Totals {
                     "level": number,
                     "files": whole(level.files),
                     "bytes": whole(level.bytes),
+                    "runs": whole(level.runs),
+                    "files_from_above": whole(level.upper_files),
+                    "files_replaced": whole(level.lower_files),
+                    "files_written": whole(level.written_files),
                     "seconds": level.seconds,
                     "bytes_read": whole(level.read_bytes),
                     "bytes_written": whole(level.written_bytes),
@@ -281,7 +302,7 @@ mod tests {
             words.collect()
         };
         // Level, files, MB, three of input and output, counts, seconds, MB read, MB written.
-        assert_eq!(row(&flushed, "0 "), ["0", "2", "4", "0", "0", "0", "2", "0", "0", "4"]);
+        assert_eq!(row(&flushed, "0 "), ["0", "2", "4", "0", "0", "2", "2", "0", "0", "4"]);
         let text = flushed.text();
         let lines: Vec<&str> = text.lines().take(3).collect();
         assert_eq!(
@@ -295,7 +316,14 @@ mod tests {
         assert!((512.0..1100.0).contains(&average), "two blocks of a mebibyte a table: {average}");
         db.compact_range(None, None).unwrap();
         let merged = Totals::of(std::slice::from_ref(&db));
-        assert_eq!(row(&merged, "0 "), ["0", "0", "0", "0", "0", "0", "2", "0", "0", "4"]);
+        assert_eq!(row(&merged, "0 "), ["0", "0", "0", "0", "0", "2", "2", "0", "0", "4"]);
+        // A second compaction replaces the table of the first.
+        db.put(&[0, 9], &value).unwrap();
+        db.put(&[1, 9], &value).unwrap();
+        db.flush().unwrap();
+        db.compact_range(None, None).unwrap();
+        let again = Totals::of(std::slice::from_ref(&db));
+        assert_eq!(row(&again, "6 "), ["6", "1", "6", "3", "1", "2", "2", "0", "10", "10"]);
         let levels = merged.json()["levels"].clone();
         let last = levels.as_array().unwrap().last().unwrap();
         assert!(last["level"].as_u64() > Some(0), "{levels}");
