@@ -13,6 +13,7 @@
 
 mod at_rest;
 mod burdens;
+mod bytes_on_disk;
 mod check;
 mod checkpoint;
 mod disk;

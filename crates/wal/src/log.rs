@@ -243,6 +243,19 @@ impl Log {
         self.core.sync(to)
     }
 
+    /// As [`Log::sync`] of all that is published, unless all of it was released: nobody will read
+    /// it, so it need not be durable. For a caller that is about to close the log.
+    ///
+    /// # Errors
+    /// As for [`Log::sync`].
+    pub fn sync_unreleased(&self) -> Result<()> {
+        let published = self.published();
+        match &self.core.backing {
+            Backing::Files(files) if files.is_released(published) => files.check_poison(),
+            Backing::Files(_) | Backing::Nothing(_) => self.sync(published),
+        }
+    }
+
     /// Returns once the records below `to` are as durable as the log's [`Sync`] asks for: at once,
     /// or with [`Sync::Always`] after [`Log::sync`].
     ///

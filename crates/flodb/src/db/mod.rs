@@ -215,11 +215,7 @@ impl Db {
         } else {
             // The log syncs at its end in any case, but then there is nobody to be told.
             inner.check_poison().and_then(|()| {
-                let synced = inner
-                    .write_path
-                    .log
-                    .sync(inner.write_path.log.published())
-                    .map_err(Error::from);
+                let synced = inner.write_path.log.sync_unreleased().map_err(Error::from);
                 synced.inspect_err(|error| inner.poison(error))
             })
         };

@@ -65,7 +65,12 @@ impl Files {
     fn is_worth_emptying(&self, end: u64) -> bool {
         let current = self.window.load(&pin()).0[0].as_ref().map(|segment| segment.start);
         let has_records = current.is_some_and(|start| start + FRONT_BYTES < end);
-        has_records && self.directory().released >= end
+        has_records && self.is_released(end)
+    }
+
+    /// Whether nothing below `end` will be read again.
+    pub(crate) fn is_released(&self, end: u64) -> bool {
+        self.directory().released >= end
     }
 
     /// Closes a log whose records nobody needs any more: an empty segment that begins behind them
