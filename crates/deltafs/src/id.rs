@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// Bits of the count within an epoch.
-const COUNT_BITS: u32 = 40;
+pub(crate) const COUNT_BITS: u32 = 40;
 /// Epochs that a log may have.
 pub(crate) const EPOCH_MAX: u64 = (1 << 24) - 1;
 /// The bit that tells files from directories.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 /// Where times of files come from.
 #[derive(Clone, Debug, Default)]
 pub enum TimeSource {
-    /// The calendar.
+    /// The calendar, in steps of 2^20 ns.
     #[default]
     Calendar,
     /// A number of nanoseconds since 1970 that somebody else moves: for tests, and for replays.
@@ -26,11 +26,17 @@ impl TimeSource {
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
-            TimeSource::Calendar => wall::unix_ns(),
+            TimeSource::Calendar => calendar_ns(),
             // Relaxed: the number is all there is.
             TimeSource::Given(now) => now.load(Ordering::Relaxed),
         }
     }
+}
+
+/// The calendar in steps of 2^20 ns, about a millisecond; that of kernels has steps of 1 to 10 ms.
+/// Records are shorter by it, and so are compressed tables of many files.
+pub(crate) fn calendar_ns() -> u64 {
+    wall::unix_ns() >> 20 << 20
 }
 
 /// The inside of a name space.

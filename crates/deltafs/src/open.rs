@@ -30,7 +30,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-pub(crate) const FORMAT: &[u8] = b"keyrack-deltafs 1";
+pub(crate) const FORMAT: &[u8] = b"keyrack-deltafs 2";
+
+/// That of earlier versions, whose records are read as well.
+const FORMAT_1: &[u8] = b"keyrack-deltafs 1";
 
 /// How a name space is opened. Start from [`Settings::default`].
 #[derive(Clone, Debug)]
@@ -98,7 +101,7 @@ impl LogHead {
                 Ok(None)
             };
         };
-        if format != FORMAT {
+        if format != FORMAT && format != FORMAT_1 {
             let what = format!("has the format '{}'", format.escape_ascii());
             return Err(not_ours(db.dir(), &what));
         }
@@ -174,8 +177,9 @@ impl Namespace {
             Some(head) => (head.log, head.epoch + 1, false),
             None => (settings.log.unwrap_or_else(|| draw(&*fs, dir)), 1, true),
         };
+        // An earlier format is not left below records of this one.
+        batch.put(&system(b"format"), FORMAT);
         if is_new {
-            batch.put(&system(b"format"), FORMAT);
             batch.put(&system(b"log"), &log.0.to_be_bytes());
             let base =
                 serde_json::to_vec(&settings.base).map_err(|e| Error::Usage(e.to_string()))?;

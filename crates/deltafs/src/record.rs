@@ -9,7 +9,7 @@
 //! So a directory is a run of keys: first what it is, then its entries in the order of their names.
 
 use crate::error::{Error, Result, shown};
-use crate::id::{DirId, Inode};
+use crate::id::{COUNT_BITS, DirId, Inode};
 use crate::name::{NAME_BYTES_MAX, PATH_BYTES_MAX, check_name};
 
 /// Bytes that a file keeps in its record, at most: the size of the small files of IO500.
@@ -20,12 +20,23 @@ pub const MODE_BITS: u32 = 0o7777;
 
 pub(crate) const KIND_WHITEOUT: u8 = 0x11;
 pub(crate) const KIND_ENTRY: u8 = 0x12;
-pub(crate) const KIND_FILE: u8 = 0x13;
-pub(crate) const KIND_SIZED: u8 = 0x14;
-pub(crate) const KIND_SYMLINK: u8 = 0x15;
+pub(crate) const KIND_FILE: u8 = 0x23;
+pub(crate) const KIND_SIZED: u8 = 0x24;
+pub(crate) const KIND_SYMLINK: u8 = 0x25;
 pub(crate) const KIND_DIR: u8 = 0x16;
 pub(crate) const KIND_TOUCHED: u8 = 0x17;
 pub(crate) const KIND_REMOVED: u8 = 0x18;
+
+/// The kinds of files and links in logs of the first format, which have their attributes in another
+/// order. They are read, and not written any more.
+const KIND_FILE_1: u8 = 0x13;
+const KIND_SIZED_1: u8 = 0x14;
+const KIND_SYMLINK_1: u8 = 0x15;
+
+/// Whether a value is that of a file whose bytes are elsewhere.
+pub(crate) fn is_sized(value: &[u8]) -> bool {
+    matches!(value.first(), Some(&(KIND_SIZED | KIND_SIZED_1)))
+}
 
 /// What a file or a symbolic link has beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +164,10 @@ impl Entry<'_> {
     /// Reads a value. `None` if it is none.
     pub(crate) fn decode(value: &[u8]) -> Option<Entry<'_>> {
         let (&kind, fields) = value.split_first()?;
+        let attributes = || match kind {
+            KIND_FILE_1 | KIND_SIZED_1 | KIND_SYMLINK_1 => Attributes::decode_1(fields),
+            _ => Attributes::decode(fields),
+        };
         match kind {
             KIND_WHITEOUT if fields.is_empty() => Some(Entry::Whiteout),
             KIND_ENTRY => {
@@ -160,17 +175,17 @@ impl Entry<'_> {
                 let id = DirId(u128::from_be_bytes(id));
                 (!id.inode().is_file() && id.0 > 1).then_some(Entry::Dir(id))
             }
-            KIND_FILE => {
-                let (attributes, data) = Attributes::decode(fields)?;
+            KIND_FILE | KIND_FILE_1 => {
+                let (attributes, data) = attributes()?;
                 let fits = data.len() <= INLINE_BYTES_MAX && data.len() as u64 == attributes.size;
                 fits.then_some(Entry::File(attributes, data))
             }
-            KIND_SIZED => {
-                let (attributes, rest) = Attributes::decode(fields)?;
+            KIND_SIZED | KIND_SIZED_1 => {
+                let (attributes, rest) = attributes()?;
                 rest.is_empty().then_some(Entry::Sized(attributes))
             }
-            KIND_SYMLINK => {
-                let (attributes, target) = Attributes::decode(fields)?;
+            KIND_SYMLINK | KIND_SYMLINK_1 => {
+                let (attributes, target) = attributes()?;
                 let fits = !target.is_empty() && target.len() <= PATH_BYTES_MAX;
                 fits.then_some(Entry::Symlink(attributes, target))
             }
@@ -192,22 +207,55 @@ impl Entry<'_> {
     }
 }
 
+/// The bits of a number that count the files of an epoch.
+const COUNT_MASK: u128 = (1 << COUNT_BITS) - 1;
+
+/// The lower half of a time is turned by so many bits, so that one in steps of 2^20 ns is short.
+const TURNED_BITS: u32 = 12;
+
 impl Attributes {
+    /// First what neighbors have in common, then what differs: compression finds one long copy for
+    /// each entry and not two or three.
     fn encode(&self, kind: u8, tail: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(48 + tail.len());
         out.push(kind);
-        out.extend_from_slice(&self.inode.0.to_be_bytes());
         put_varint(&mut out, u64::from(self.mode));
         put_varint(&mut out, u64::from(self.uid));
         put_varint(&mut out, u64::from(self.gid));
         put_varint(&mut out, u64::from(self.nlink));
         put_varint(&mut out, self.size);
-        put_times(&mut out, self.mtime_ns, self.ctime_ns);
+        out.extend_from_slice(&self.inode.0.to_be_bytes()[..11]);
+        out.extend_from_slice(&((self.mtime_ns >> 32) as u32).to_be_bytes());
+        put_varint(&mut out, zigzag(self.ctime_ns.wrapping_sub(self.mtime_ns).cast_signed()));
+        put_varint(&mut out, (self.inode.0 & COUNT_MASK) as u64);
+        put_varint(&mut out, u64::from((self.mtime_ns as u32).rotate_left(TURNED_BITS)));
         out.extend_from_slice(tail);
         out
     }
 
     fn decode(fields: &[u8]) -> Option<(Attributes, &[u8])> {
+        let mut rest = fields;
+        let mode = u32::try_from(varint(&mut rest)?).ok()?;
+        let uid = u32::try_from(varint(&mut rest)?).ok()?;
+        let gid = u32::try_from(varint(&mut rest)?).ok()?;
+        let nlink = u32::try_from(varint(&mut rest)?).ok()?;
+        let size = varint(&mut rest)?;
+        let upper: [u8; 11] = take(&mut rest)?;
+        let upper_time = u64::from(u32::from_be_bytes(take(&mut rest)?));
+        let distance = unzigzag(varint(&mut rest)?);
+        let count = u128::from(varint(&mut rest)?);
+        let lower_time = u32::try_from(varint(&mut rest)?).ok()?.rotate_right(TURNED_BITS);
+        let upper = upper.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+        let inode = Inode(upper << COUNT_BITS | count);
+        let mtime_ns = upper_time << 32 | u64::from(lower_time);
+        let ctime_ns = mtime_ns.wrapping_add(distance.cast_unsigned());
+        let attributes = Attributes { inode, mode, uid, gid, nlink, size, mtime_ns, ctime_ns };
+        let is_sane = mode <= MODE_BITS && inode.is_file() && count <= COUNT_MASK;
+        is_sane.then_some((attributes, rest))
+    }
+
+    /// As the first format had them.
+    fn decode_1(fields: &[u8]) -> Option<(Attributes, &[u8])> {
         let mut rest = fields;
         let inode = Inode(u128::from_be_bytes(take(&mut rest)?));
         let mode = u32::try_from(varint(&mut rest)?).ok()?;
@@ -385,7 +433,33 @@ mod tests {
         // The empty file of a job, as benchmarks make them.
         let now = 1_700_000_000_000_000_000;
         let fresh = Attributes { gid: 1, mtime_ns: now, ctime_ns: now, ..attributes(0) };
-        assert_eq!(Entry::File(fresh, &[]).encode().len(), 33);
+        assert_eq!(Entry::File(fresh, &[]).encode().len(), 30);
+        let step = 1 << 20;
+        let coarse =
+            Attributes { mtime_ns: now / step * step, ctime_ns: now / step * step, ..fresh };
+        assert_eq!(Entry::File(coarse, &[]).encode().len(), 27);
+    }
+
+    /// The attributes in the order of logs that earlier versions wrote.
+    #[test]
+    fn values_of_the_first_format_are_read() {
+        let attributes = attributes(2);
+        let mut value = vec![KIND_FILE_1];
+        value.extend_from_slice(&attributes.inode.0.to_be_bytes());
+        for field in [attributes.mode, attributes.uid, attributes.gid, attributes.nlink] {
+            put_varint(&mut value, u64::from(field));
+        }
+        put_varint(&mut value, attributes.size);
+        put_times(&mut value, attributes.mtime_ns, attributes.ctime_ns);
+        let sized = value.len();
+        value.extend_from_slice(b"ab");
+        assert_eq!(Entry::decode(&value), Some(Entry::File(attributes, b"ab")));
+        value[0] = KIND_SYMLINK_1;
+        assert_eq!(Entry::decode(&value), Some(Entry::Symlink(attributes, b"ab")));
+        value[0] = KIND_SIZED_1;
+        assert_eq!(Entry::decode(&value), None);
+        assert_eq!(Entry::decode(&value[..sized]), Some(Entry::Sized(attributes)));
+        assert!(is_sized(&value) && is_sized(&Entry::Sized(attributes).encode()));
     }
 
     #[test]

@@ -22,6 +22,10 @@ fn creates_and_lookups_in_an_open_directory_make_no_call() {
     let caller = space.as_root();
     let dir = caller.mkdir(b"/d", 0o755).unwrap();
     caller.create_at(&dir, b"first", 0o644, IfExists::Fail).unwrap();
+    // The space of the log doubles with its records: here to 512 KiB.
+    for n in 0..80 {
+        caller.put(format!("/d/large{n}").as_bytes(), 0o644, &[7; 3_800]).unwrap();
+    }
     let entries = |space: &Namespace| {
         let mut entries = 0.0;
         space.stores()[0].stats(&mut |name, value| {

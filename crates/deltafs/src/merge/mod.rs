@@ -31,7 +31,7 @@ use crate::error::{Error, Result, if_found, shown};
 use crate::id::{DirId, LogId};
 use crate::layers::{Merged, count_dirs};
 use crate::open::{FORMAT, LogHead};
-use crate::record::{Entry, KIND_SIZED, KIND_WHITEOUT, Key, Node, Touched};
+use crate::record::{Entry, KIND_WHITEOUT, Key, Node, Touched, is_sized};
 use keyrack_flodb::{Db, IngestOptions, Options, SstWriter, Transfer};
 use keyrack_vfs::{FileKind, Fs};
 use serde::{Deserialize, Serialize};
@@ -276,7 +276,7 @@ impl Merge {
             if !has_base && value == [KIND_WHITEOUT] {
                 continue;
             }
-            if value.first() == Some(&KIND_SIZED)
+            if is_sized(value)
                 && let Entry::Sized(file) = Entry::read(walk.path(0), dir, name, value)?
                 && contents.carry(store, file.inode, file.size)?
             {

@@ -19,6 +19,7 @@ use super::directory::DirNumber;
 use super::replies::unexpected;
 use super::tree::Tree;
 use crate::id::{DirId, Inode, LogId, first_number};
+use crate::inner::calendar_ns;
 use crate::job::random_token;
 use crate::name::check_name;
 use crate::record::{Attributes, Entry, Key, MODE_BITS};
@@ -26,7 +27,6 @@ use crate::rpc::codec::{Reply, Request};
 use crate::rpc::error::{Error as CallError, Result as CallResult};
 use crate::user::User;
 use keyrack_flodb::{Options, SstWriter};
-use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Bulk {
 
     /// The attributes of the first file.
     fn first_attributes(&self, user: &User, mode: u32) -> Attributes {
-        let now_ns = wall::unix_ns();
+        let now_ns = calendar_ns();
         Attributes {
             inode: Inode::file(self.log, first_number(1)),
             mode: mode & MODE_BITS,
