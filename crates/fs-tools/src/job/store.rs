@@ -232,13 +232,17 @@ impl StoreSettings {
     }
 
     /// The tables of bulk insertion: their blocks, filters and compression. They have no log, and
-    /// are whole when a server takes them.
+    /// are whole when a server takes them. As it takes them as they are, those without Snappy have
+    /// LZ4.
     ///
     /// # Errors
     /// As [`StoreSettings::new`].
     pub fn of_bulk_tables(lookup: Lookup<'_>) -> Result<Self, String> {
         let variables = Variables { lookup, prefixes: BULK_TABLES };
-        let options = variables.store(original_defaults(), true)?;
+        let mut options = variables.store(original_defaults(), true)?;
+        if options.compression == [Compression::None] {
+            options.compression = vec![Compression::Lz4];
+        }
         let original = Some(variables.original()?);
         Ok(StoreSettings { options, is_compacted: false, original })
     }
