@@ -1,6 +1,6 @@
 //! Errors of calls over the network, as a client sees them.
 
-use super::errno::name_of;
+use super::errno::{name_of, number_of};
 use std::io;
 use std::sync::Arc;
 
@@ -78,6 +78,12 @@ impl Error {
             Error::WriteBehind { failed } => failed.first().map_or("EIO", |first| first.1),
             Error::Peer { .. } | Error::Protocol { .. } => "EIO",
         }
+    }
+
+    /// The error number of this machine that [`Error::errno`] names.
+    #[must_use]
+    pub fn errno_number(&self) -> i32 {
+        number_of(self.errno())
     }
 }
 

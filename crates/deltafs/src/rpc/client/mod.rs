@@ -6,6 +6,7 @@ pub(crate) mod connection;
 pub(crate) mod directories;
 pub(crate) mod directory;
 pub(crate) mod files;
+pub(crate) mod links;
 pub(crate) mod listing;
 pub(crate) mod network;
 pub(crate) mod open;

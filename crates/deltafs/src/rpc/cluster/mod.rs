@@ -356,6 +356,44 @@ fn links_to_directories_are_followed_whichever_server_has_them() {
 }
 
 #[test]
+fn links_at_the_end_of_a_path_are_followed_where_that_is_asked_for() {
+    for count in [1, 3] {
+        let cluster = Cluster::new(count, 4);
+        let mut tree = cluster.tree();
+        tree.mkdir(b"/real", 0o755).unwrap();
+        for n in 0..12 {
+            tree.create(format!("/real/f{n}").as_bytes(), 0o600, IfExists::Fail).unwrap();
+            tree.symlink(format!("real/f{n}").as_bytes(), format!("/to{n}").as_bytes()).unwrap();
+            tree.symlink(format!("../to{n}").as_bytes(), format!("/real/to{n}").as_bytes())
+                .unwrap();
+            let end = tree.follow(format!("/real/to{n}").as_bytes()).unwrap();
+            assert_eq!(tree.stat(&end).unwrap().kind, Kind::File);
+            assert!(end.ends_with(format!("/real/f{n}").as_bytes()), "{}", end.escape_ascii());
+        }
+        tree.symlink(b"/real", b"/dir").unwrap();
+        for (path, end) in [
+            (&b"/dir"[..], &b"/real"[..]),
+            (b"/dir/", b"/real"),
+            (b"/real/.", b"/real"),
+            (b"/dir/..", b"/"),
+            (b"/", b"/"),
+            (b"/real/none", b"/real/none"),
+        ] {
+            assert_eq!(tree.follow(path).unwrap(), end, "{}", path.escape_ascii());
+        }
+        tree.symlink(b"absent", b"/dangling").unwrap();
+        assert_eq!(tree.follow(b"/dangling").unwrap(), b"/absent");
+        tree.symlink(b"loop", b"/loop").unwrap();
+        for (path, errno) in
+            [(&b"/loop"[..], "ELOOP"), (b"/real/f1/", "ENOTDIR"), (b"a", "EINVAL"), (b"", "EINVAL")]
+        {
+            let refused = tree.follow(path).unwrap_err();
+            assert_eq!(refused.errno(), errno, "{}", path.escape_ascii());
+        }
+    }
+}
+
+#[test]
 fn a_path_is_known_as_long_as_the_lease_runs_and_changes_wait_for_it() {
     for count in [1, 2] {
         let cluster = Cluster::new(count, 1000);
