@@ -42,7 +42,7 @@
 // Bytes of a path, or of the target of a link, with its zero, at most.
 #define KEYRACK_FS_PATH_SIZE 4097
 
-// An open log. One process has it open for writing at a time.
+// An open name space: a log, which one process has open for writing at a time, or servers.
 typedef struct keyrack_fs keyrack_fs;
 
 // A listing under way. It belongs to one thread at a time.
@@ -89,7 +89,7 @@ extern "C" {
 // What went wrong in the last call of this thread that failed. Valid until the next that fails.
 const char *keyrack_fs_message(void);
 
-// The version of this interface: 1.
+// The version of this interface: 2.
 uint32_t keyrack_fs_version(void);
 
 // Opens the log in the directory `dir` for the user `uid` with the group `gid`; 0, 0 may do
@@ -100,10 +100,21 @@ int keyrack_fs_open(const char *dir,
                     uint32_t gid,
                     struct keyrack_fs **fs);
 
-// Ends the use of a log and frees `fs`, whatever is returned. Listings have to be closed before.
+// Connects to the servers of a name space for the user `uid` with the group `gid`. `server` is the
+// address of the first, such as `10.0.0.1:10101` or `unix:/run/fs.0.sock`, which names the others.
+// `token` is what the servers ask for, or null. Calls of several threads wait for each other; a
+// program connects several times to have several calls under way.
+int keyrack_fs_connect(const char *server,
+                       const char *token,
+                       uint32_t uid,
+                       uint32_t gid,
+                       struct keyrack_fs **fs);
+
+// Ends the use of a name space and frees `fs`, whatever is returned. Listings have to be closed
+// before.
 int keyrack_fs_close(struct keyrack_fs *fs);
 
-// Makes everything that was done durable against power loss.
+// Makes everything that was done durable against power loss, on all servers if there are some.
 int keyrack_fs_sync(const struct keyrack_fs *fs);
 
 // Makes a directory.
@@ -168,6 +179,9 @@ int64_t keyrack_fs_write(const struct keyrack_fs *fs,
                          uint64_t offset,
                          const void *from,
                          size_t count);
+
+// Cuts a file to `size` bytes, or extends it with zeros; links are followed.
+int keyrack_fs_truncate(const struct keyrack_fs *fs, const char *path, uint64_t size);
 
 // Begins a listing of a directory in the order of names, from behind the name `after`, or from the
 // beginning if that is null. So a listing can be resumed at any name, later, by another process.

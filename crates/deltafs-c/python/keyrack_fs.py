@@ -1,7 +1,7 @@
-"""Name spaces of files in logs: a face of libkeyrack_fs for Python 3.8 and later.
+"""Name spaces of files in logs or at servers: a face of libkeyrack_fs for Python 3.8 and later.
 
     import keyrack_fs
-    with keyrack_fs.open("job", create=True) as fs:
+    with keyrack_fs.open("job", create=True) as fs:   # or keyrack_fs.connect("10.0.0.1:10101")
         fs.mkdir("/out")
         fs.create("/out/a")
         for entry in fs.list("/out"):
@@ -93,6 +93,7 @@ def _load():
         "version": (u32,),
         "message": (text,),
         "open": (number, text, u32, u32, u32, place),
+        "connect": (number, text, text, u32, u32, place),
         "close": (number, log),
         "sync": (number, log),
         "mkdir": (number, log, text, u32),
@@ -108,6 +109,7 @@ def _load():
         "lstat_path": (number, log, text, stat),
         "readlink": (count, log, text, text, size),
         "read": (count, log, text, u64, text, size),
+        "truncate": (number, log, text, u64),
         "write": (count, log, text, u64, text, size),
         "opendir": (number, log, text, text, place),
         "readdir": (number, log, ctypes.POINTER(_Entry)),
@@ -116,8 +118,8 @@ def _load():
     for name, (result, *arguments) in calls.items():
         call = getattr(library, "keyrack_fs_" + name)
         call.restype, call.argtypes = result, arguments
-    if library.keyrack_fs_version() != 1:
-        raise ImportError("libkeyrack_fs has another version of its interface than 1")
+    if library.keyrack_fs_version() != 2:
+        raise ImportError("libkeyrack_fs has another version of its interface than 2")
     return library
 
 
@@ -148,8 +150,16 @@ def open(directory, create=False, read_only=False, uid=0, gid=0):
     return Fs(log)
 
 
+def connect(server, token=None, uid=0, gid=0):
+    """Connects to the servers of a name space, the first of which is at an address, for a user."""
+    log = ctypes.c_void_p()
+    token = None if token is None else _bytes(token)
+    _call("connect", _bytes(server), token, uid, gid, ctypes.byref(log))
+    return Fs(log)
+
+
 class Fs:
-    """An open log."""
+    """An open name space."""
 
     def __init__(self, log):
         self._log = log
@@ -162,7 +172,7 @@ class Fs:
 
     def _do(self, name, *arguments):
         if self._log is None:
-            raise ValueError("the log is closed")
+            raise ValueError("the name space is closed")
         return _call(name, self._log, *arguments)
 
     def close(self):
@@ -222,6 +232,10 @@ class Fs:
         room = ctypes.create_string_buffer(max(count, 1))
         length = self._do("read", _bytes(path), offset, room, count)
         return room.raw[:length]
+
+    def truncate(self, path, size):
+        """Cuts a file to a size, or extends it with zeros."""
+        self._do("truncate", _bytes(path), size)
 
     def write(self, path, data, offset=0):
         data = bytes(data)

@@ -1,173 +1,54 @@
-//! The calls on an open log.
+//! The calls on an open name space.
 
-use crate::constants::{KEYRACK_FS_CREATE, KEYRACK_FS_EXCLUSIVE, KEYRACK_FS_READ_ONLY};
+use crate::constants::KEYRACK_FS_EXCLUSIVE;
+use crate::open::{Fs, check_flags};
+use crate::pointers::{self, bytes, put, room};
+use crate::space::Space;
 use crate::status::{Facts, Failure, code, number};
-use keyrack_deltafs::{
-    Caller, IfExists, IfTaken, Namespace, SetAttributes, SetTime, Settings, Stat, User,
-};
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::slice;
-
-/// An open log. One process has it open for writing at a time.
-#[derive(Debug)]
-pub struct Fs {
-    space: Namespace,
-    user: User,
-}
-
-impl Fs {
-    pub(crate) fn caller(&self) -> Caller<'_> {
-        self.space.by(&self.user)
-    }
-}
-
-/// The log behind a pointer.
-///
-/// # Safety
-/// `fs` is null or from `keyrack_fs_open`, and not closed as long as the reference is used.
-pub(crate) unsafe fn log<'a>(fs: *const Fs) -> Result<&'a Fs, Failure> {
-    // SAFETY: as the caller promises, it is null or points to a `Fs` that nobody frees meanwhile.
-    unsafe { fs.as_ref() }.ok_or_else(|| Failure::invalid("the log is a null pointer"))
-}
-
-/// The bytes of a text before its zero.
-///
-/// # Safety
-/// `text` is null or ends with a zero, and does not change as long as the slice is used.
-pub(crate) unsafe fn bytes<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
-    if text.is_null() {
-        return Err(Failure::invalid("a path is a null pointer"));
-    }
-    // SAFETY: it is not null, and as the caller promises it ends with a zero.
-    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
-}
-
-/// Writes what a call returns through a pointer.
-///
-/// # Safety
-/// `to` is null, or memory for a `T` that may be written to.
-pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Failure> {
-    if to.is_null() {
-        return Err(Failure::invalid("the place of a result is a null pointer"));
-    }
-    // SAFETY: it is not null, and as the caller promises there is room for a `T`.
-    unsafe { to.write(value) };
-    Ok(())
-}
-
-fn check_flags(flags: u32, known: u32) -> Result<(), Failure> {
-    match flags & !known {
-        0 => Ok(()),
-        other => Err(Failure::invalid(&format!("the flags {other:#x} are none"))),
-    }
-}
-
-/// The version of this interface: 1.
-#[unsafe(no_mangle)]
-pub extern "C" fn keyrack_fs_version() -> u32 {
-    1
-}
-
-/// Opens the log in the directory `dir` for the user `uid` with the group `gid`; 0, 0 may do
-/// everything.
-///
-/// # Safety
-/// `dir` is null or ends with a zero; `fs` is null or room for a pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn keyrack_fs_open(
-    dir: *const c_char,
-    flags: u32,
-    uid: u32,
-    gid: u32,
-    fs: *mut *mut Fs,
-) -> c_int {
-    let open = || {
-        check_flags(flags, KEYRACK_FS_CREATE | KEYRACK_FS_READ_ONLY)?;
-        // SAFETY: the caller promises the same.
-        let dir = unsafe { bytes(dir) }?;
-        let dir = PathBuf::from(OsStr::from_bytes(dir));
-        if fs.is_null() {
-            return Err(Failure::invalid("the place of a result is a null pointer"));
-        }
-        let mut settings = Settings::default();
-        settings.store.create_if_missing = flags & KEYRACK_FS_CREATE != 0;
-        let space = match flags & KEYRACK_FS_READ_ONLY {
-            0 => Namespace::open(&dir, settings)?,
-            _ => Namespace::open_read_only(&[dir], settings)?,
-        };
-        let opened = Box::new(Fs { space, user: User::new(uid, gid) });
-        // SAFETY: the caller promises room for a pointer.
-        unsafe { put(fs, Box::into_raw(opened)) }
-    };
-    code(open())
-}
-
-/// Ends the use of a log and frees `fs`, whatever is returned. Listings have to be closed before.
-///
-/// # Safety
-/// `fs` is null or from [`keyrack_fs_open`], and is not used any more, by listings neither.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn keyrack_fs_close(fs: *mut Fs) -> c_int {
-    if fs.is_null() {
-        return 0;
-    }
-    // SAFETY: it came from `Box::into_raw`, and as the caller promises nobody else has it.
-    let closed = unsafe { Box::from_raw(fs) };
-    code(closed.space.close().map_err(Failure::from))
-}
-
-/// Makes everything that was done durable against power loss.
-///
-/// # Safety
-/// `fs` is null or an open log.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn keyrack_fs_sync(fs: *const Fs) -> c_int {
-    // SAFETY: the caller promises the same.
-    let fs = unsafe { log(fs) };
-    code(fs.and_then(|fs| Ok(fs.space.sync()?)))
-}
+use keyrack_deltafs::rpc::SetFields;
+use keyrack_deltafs::{INLINE_BYTES_MAX, IfExists, IfTaken, Kind, Stat};
+use std::ffi::{c_char, c_int, c_void};
 
 /// What every call with a path is given.
 ///
 /// # Safety
-/// As for [`log`] and [`bytes`].
-unsafe fn given<'a>(fs: *const Fs, path: *const c_char) -> Result<(Caller<'a>, &'a [u8]), Failure> {
+/// As for [`pointers::fs`] and [`bytes`].
+unsafe fn given<'a>(fs: *const Fs, path: *const c_char) -> Result<(&'a Fs, &'a [u8]), Failure> {
     // SAFETY: the caller promises the same.
-    let fs = unsafe { log(fs) }?;
+    let fs = unsafe { pointers::fs(fs) }?;
     // SAFETY: the caller promises the same.
-    Ok((fs.caller(), unsafe { bytes(path) }?))
+    Ok((fs, unsafe { bytes(path) }?))
 }
 
 /// A call with a path.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 unsafe fn on_path(
     fs: *const Fs,
     path: *const c_char,
-    call: impl FnOnce(Caller<'_>, &[u8]) -> keyrack_deltafs::Result<()>,
+    call: impl FnOnce(&mut dyn Space, &[u8]) -> Result<(), Failure>,
 ) -> c_int {
     // SAFETY: the caller promises the same.
-    code(unsafe { given(fs, path) }.and_then(|(fs, path)| Ok(call(fs, path)?)))
+    let given = unsafe { given(fs, path) };
+    code(given.and_then(|(fs, path)| fs.with(|space| call(space, path))))
 }
 
 /// Makes a directory.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_mkdir(fs: *const Fs, path: *const c_char, mode: u32) -> c_int {
     // SAFETY: the caller promises the same.
-    unsafe { on_path(fs, path, |fs, path| fs.mkdir(path, mode).map(|_| ())) }
+    unsafe { on_path(fs, path, |fs, path| fs.mkdir(path, mode)) }
 }
 
 /// Makes an empty file. One that is there is taken as it is, or is EEXIST with
 /// `KEYRACK_FS_EXCLUSIVE`.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_create(
     fs: *const Fs,
@@ -180,13 +61,13 @@ pub unsafe extern "C" fn keyrack_fs_create(
     }
     let if_exists = if flags & KEYRACK_FS_EXCLUSIVE == 0 { IfExists::Open } else { IfExists::Fail };
     // SAFETY: the caller promises the same.
-    unsafe { on_path(fs, path, |fs, path| fs.create(path, mode, if_exists).map(|_| ())) }
+    unsafe { on_path(fs, path, |fs, path| fs.create(path, mode, if_exists)) }
 }
 
 /// Makes a symbolic link to `target` at `path`.
 ///
 /// # Safety
-/// `fs` is null or an open log; `target` and `path` are null or end with a zero.
+/// `fs` is null or an open name space; `target` and `path` are null or end with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_symlink(
     fs: *const Fs,
@@ -199,13 +80,13 @@ pub unsafe extern "C" fn keyrack_fs_symlink(
         Err(failure) => return code(Err(failure)),
     };
     // SAFETY: the caller promises the same.
-    unsafe { on_path(fs, path, |fs, path| fs.symlink(target, path).map(|_| ())) }
+    unsafe { on_path(fs, path, |fs, path| fs.symlink(target, path)) }
 }
 
 /// Removes a file or a link.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_unlink(fs: *const Fs, path: *const c_char) -> c_int {
     // SAFETY: the caller promises the same.
@@ -215,7 +96,7 @@ pub unsafe extern "C" fn keyrack_fs_unlink(fs: *const Fs, path: *const c_char) -
 /// Removes an empty directory; of another it is ENOTEMPTY.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_rmdir(fs: *const Fs, path: *const c_char) -> c_int {
     // SAFETY: the caller promises the same.
@@ -226,7 +107,7 @@ pub unsafe extern "C" fn keyrack_fs_rmdir(fs: *const Fs, path: *const c_char) ->
 /// `KEYRACK_FS_EXCLUSIVE`.
 ///
 /// # Safety
-/// `fs` is null or an open log; `from` and `to` are null or end with a zero.
+/// `fs` is null or an open name space; `from` and `to` are null or end with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_rename(
     fs: *const Fs,
@@ -248,18 +129,18 @@ pub unsafe extern "C" fn keyrack_fs_rename(
 /// Sets the permissions of what a path names; links are followed.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_chmod(fs: *const Fs, path: *const c_char, mode: u32) -> c_int {
-    let set = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+    let set = SetFields { mode: Some(mode), ..SetFields::default() };
     // SAFETY: the caller promises the same.
-    unsafe { on_path(fs, path, |fs, path| fs.set_attributes(path, &set).map(|_| ())) }
+    unsafe { on_path(fs, path, |fs, path| fs.set(path, set)) }
 }
 
 /// Sets owner and group; links are followed.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_chown(
     fs: *const Fs,
@@ -267,40 +148,39 @@ pub unsafe extern "C" fn keyrack_fs_chown(
     uid: u32,
     gid: u32,
 ) -> c_int {
-    let set = SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() };
+    let set = SetFields { uid: Some(uid), gid: Some(gid), ..SetFields::default() };
     // SAFETY: the caller promises the same.
-    unsafe { on_path(fs, path, |fs, path| fs.set_attributes(path, &set).map(|_| ())) }
+    unsafe { on_path(fs, path, |fs, path| fs.set(path, set)) }
 }
 
 /// Sets the modification time, nanoseconds since 1970; links are followed.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero.
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_utime(
     fs: *const Fs,
     path: *const c_char,
     mtime_ns: u64,
 ) -> c_int {
-    let mtime = Some(SetTime::Ns(mtime_ns));
-    let set = SetAttributes { mtime, ..SetAttributes::default() };
+    let set = SetFields { mtime_ns: Some(mtime_ns), ..SetFields::default() };
     // SAFETY: the caller promises the same.
-    unsafe { on_path(fs, path, |fs, path| fs.set_attributes(path, &set).map(|_| ())) }
+    unsafe { on_path(fs, path, |fs, path| fs.set(path, set)) }
 }
 
 /// Facts, by a way to ask for them.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero; `stat` is null or room.
+/// `fs` is null or an open name space; `path` is null or ends with a zero; `stat` is null or room.
 unsafe fn facts(
     fs: *const Fs,
     path: *const c_char,
     stat: *mut Facts,
-    ask: impl FnOnce(Caller<'_>, &[u8]) -> keyrack_deltafs::Result<Stat>,
+    ask: impl FnOnce(&mut dyn Space, &[u8]) -> Result<Stat, Failure>,
 ) -> c_int {
     // SAFETY: the caller promises the same.
     code(unsafe { given(fs, path) }.and_then(|(fs, path)| {
-        let found = ask(fs, path)?;
+        let found = fs.with(|space| ask(space, path))?;
         // SAFETY: the caller promises room for the facts.
         unsafe { put(stat, Facts::from(&found)) }
     }))
@@ -309,7 +189,7 @@ unsafe fn facts(
 /// Facts of what a path names; links are followed.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero; `stat` is null or room.
+/// `fs` is null or an open name space; `path` is null or ends with a zero; `stat` is null or room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_stat_path(
     fs: *const Fs,
@@ -323,7 +203,7 @@ pub unsafe extern "C" fn keyrack_fs_stat_path(
 /// Facts of what a path names; of a link its own.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero; `stat` is null or room.
+/// `fs` is null or an open name space; `path` is null or ends with a zero; `stat` is null or room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_lstat_path(
     fs: *const Fs,
@@ -334,26 +214,12 @@ pub unsafe extern "C" fn keyrack_fs_lstat_path(
     unsafe { facts(fs, path, stat, |fs, path| fs.lstat(path)) }
 }
 
-/// Memory of the caller's to be written to.
-///
-/// # Safety
-/// `memory` is null or `count` bytes that nobody else uses meanwhile.
-unsafe fn room<'a>(memory: *mut u8, count: usize) -> Result<&'a mut [u8], Failure> {
-    if count == 0 {
-        return Ok(&mut []);
-    }
-    if memory.is_null() {
-        return Err(Failure::invalid("the place of bytes is a null pointer"));
-    }
-    // SAFETY: it is not null; the caller promises `count` bytes. All bit patterns are bytes.
-    Ok(unsafe { slice::from_raw_parts_mut(memory, count) })
-}
-
 /// Writes the target of a link with a zero to `target`, cut to `size` bytes. Returns its whole
 /// length without the zero.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero; `target` has `size` bytes.
+/// `fs` is null or an open name space; `path` is null or ends with a zero; `target` has `size`
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_readlink(
     fs: *const Fs,
@@ -366,7 +232,7 @@ pub unsafe extern "C" fn keyrack_fs_readlink(
     // SAFETY: the caller promises the same.
     let room = unsafe { room(target.cast(), size) };
     number(given.and_then(|(fs, path)| {
-        let (found, room) = (fs.read_link(path)?, room?);
+        let (found, room) = (fs.with(|space| space.read_link(path))?, room?);
         if let Some(end) = room.len().checked_sub(1) {
             let end = end.min(found.len());
             room[..end].copy_from_slice(&found[..end]);
@@ -380,7 +246,7 @@ pub unsafe extern "C" fn keyrack_fs_readlink(
 /// Reads up to `count` bytes of a file, of any size, from `offset` on. Returns how many came.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero; `to` has `count` bytes.
+/// `fs` is null or an open name space; `path` is null or ends with a zero; `to` has `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_read(
     fs: *const Fs,
@@ -395,7 +261,7 @@ pub unsafe extern "C" fn keyrack_fs_read(
     let room = unsafe { room(to.cast(), count) };
     number(given.and_then(|(fs, path)| {
         let room = room?;
-        let found = fs.read(path, offset, room.len())?;
+        let found = fs.with(|space| space.read(path, offset, room.len()))?;
         room[..found.len()].copy_from_slice(&found);
         Ok(i64::try_from(found.len()).unwrap_or(i64::MAX))
     }))
@@ -404,7 +270,8 @@ pub unsafe extern "C" fn keyrack_fs_read(
 /// Writes `count` bytes into a file, which grows as far as it has to. Returns how many.
 ///
 /// # Safety
-/// `fs` is null or an open log; `path` is null or ends with a zero; `from` has `count` bytes.
+/// `fs` is null or an open name space; `path` is null or ends with a zero; `from` has `count`
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_write(
     fs: *const Fs,
@@ -415,16 +282,37 @@ pub unsafe extern "C" fn keyrack_fs_write(
 ) -> i64 {
     // SAFETY: the caller promises the same.
     let given = unsafe { given(fs, path) };
-    let data: &[u8] = match (count, from.is_null()) {
-        (0, _) => &[],
-        (_, true) => {
-            return number(Err(Failure::invalid("the place of bytes is a null pointer")));
-        }
-        // SAFETY: it is not null; the caller promises `count` bytes that do not change meanwhile.
-        (_, false) => unsafe { slice::from_raw_parts(from.cast(), count) },
-    };
+    // SAFETY: the caller promises the same.
+    let data = unsafe { pointers::data(from.cast(), count) };
     number(given.and_then(|(fs, path)| {
-        fs.write(path, offset, data)?;
+        let data = data?;
+        fs.with(|space| space.write(path, offset, data))?;
         Ok(i64::try_from(count).unwrap_or(i64::MAX))
     }))
+}
+
+/// Cuts a file to `size` bytes, or extends it with zeros; links are followed.
+///
+/// # Safety
+/// `fs` is null or an open name space; `path` is null or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn keyrack_fs_truncate(
+    fs: *const Fs,
+    path: *const c_char,
+    size: u64,
+) -> c_int {
+    // SAFETY: the caller promises the same.
+    unsafe { on_path(fs, path, |fs, path| truncate(fs, path, size)) }
+}
+
+/// The size of an empty file can be set without any bytes, for one whose bytes are elsewhere. Here
+/// the bytes are zeros: the last of them is written.
+fn truncate(fs: &mut dyn Space, path: &[u8], size: u64) -> Result<(), Failure> {
+    if size > INLINE_BYTES_MAX as u64 {
+        let found = fs.stat(path)?;
+        if found.kind == Kind::File && found.size == 0 {
+            return fs.write(path, size - 1, &[0]);
+        }
+    }
+    fs.set(path, SetFields { size: Some(size), ..SetFields::default() })
 }

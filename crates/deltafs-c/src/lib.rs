@@ -5,9 +5,12 @@
 //! every call. `python/keyrack_fs.py` is a module over the same library.
 //!
 //! ```text
-//!   program.c  -- keyrack_fs.h -->  calls    pointers become slices and references
+//!   program.c  -- keyrack_fs.h -->  open, calls, listing
 //!   module.py  -- ctypes -------->    |
+//!                                  pointers  become slices and references
 //!                                  status    results become numbers and a message
+//!                                     |
+//!                                  space     a log of this process, or servers
 //!                                     |
 //!                                  keyrack_deltafs
 //! ```
@@ -18,13 +21,16 @@
 mod calls;
 mod constants;
 mod listing;
+mod open;
+mod pointers;
+mod space;
 mod status;
 
 pub use calls::{
-    Fs, keyrack_fs_chmod, keyrack_fs_chown, keyrack_fs_close, keyrack_fs_create,
-    keyrack_fs_lstat_path, keyrack_fs_mkdir, keyrack_fs_open, keyrack_fs_read, keyrack_fs_readlink,
-    keyrack_fs_rename, keyrack_fs_rmdir, keyrack_fs_stat_path, keyrack_fs_symlink, keyrack_fs_sync,
-    keyrack_fs_unlink, keyrack_fs_utime, keyrack_fs_version, keyrack_fs_write,
+    keyrack_fs_chmod, keyrack_fs_chown, keyrack_fs_create, keyrack_fs_lstat_path, keyrack_fs_mkdir,
+    keyrack_fs_read, keyrack_fs_readlink, keyrack_fs_rename, keyrack_fs_rmdir,
+    keyrack_fs_stat_path, keyrack_fs_symlink, keyrack_fs_truncate, keyrack_fs_unlink,
+    keyrack_fs_utime, keyrack_fs_write,
 };
 pub use constants::{
     KEYRACK_FS_CREATE, KEYRACK_FS_DIRECTORY, KEYRACK_FS_EXCLUSIVE, KEYRACK_FS_FILE,
@@ -32,4 +38,7 @@ pub use constants::{
     KEYRACK_FS_TYPE_MASK,
 };
 pub use listing::{Entry, Listing, keyrack_fs_closedir, keyrack_fs_opendir, keyrack_fs_readdir};
+pub use open::{
+    Fs, keyrack_fs_close, keyrack_fs_connect, keyrack_fs_open, keyrack_fs_sync, keyrack_fs_version,
+};
 pub use status::{Facts, keyrack_fs_message};

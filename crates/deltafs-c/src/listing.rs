@@ -1,9 +1,11 @@
 //! Listings.
 
-use crate::calls::{Fs, bytes, log, put};
 use crate::constants::KEYRACK_FS_NAME_SIZE;
+use crate::open::Fs;
+use crate::pointers::{self, bytes, put};
+use crate::space::OpenDir;
 use crate::status::{Facts, Failure, code, number};
-use keyrack_deltafs::{Dir, ListEntry};
+use keyrack_deltafs::ListEntry;
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int};
 
@@ -13,9 +15,9 @@ const PAGE: usize = 1024;
 /// A listing under way. It belongs to one thread at a time.
 #[derive(Debug)]
 pub struct Listing {
-    /// The log; it stays open as long as the listing, as the header demands.
+    /// The name space; it stays open as long as the listing, as the header demands.
     fs: *const Fs,
-    dir: Dir,
+    dir: OpenDir,
     page: VecDeque<ListEntry>,
     /// Behind which name the next page begins.
     after: Option<Vec<u8>>,
@@ -38,7 +40,8 @@ pub struct Entry {
 /// beginning if that is null. So a listing can be resumed at any name, later, by another process.
 ///
 /// # Safety
-/// `fs` is null or a log that stays open until the listing is closed; `path` and `after` are null
+/// `fs` is null or a name space that stays open until the listing is closed; `path` and `after`
+/// are null
 /// or end with a zero; `dir` is null or room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_opendir(
@@ -49,7 +52,7 @@ pub unsafe extern "C" fn keyrack_fs_opendir(
 ) -> c_int {
     let open = || {
         // SAFETY: the caller promises the same.
-        let log = unsafe { log(fs) }?;
+        let space = unsafe { pointers::fs(fs) }?;
         // SAFETY: the caller promises the same.
         let path = unsafe { bytes(path) }?;
         let after = if after.is_null() {
@@ -61,9 +64,9 @@ pub unsafe extern "C" fn keyrack_fs_opendir(
         if dir.is_null() {
             return Err(Failure::invalid("the place of a result is a null pointer"));
         }
-        let found = log.caller().dir(path)?;
+        let found = space.with(|space| space.open_dir(path))?;
         let mut listing = Listing { fs, dir: found, page: VecDeque::new(), after, is_last: false };
-        listing.load(log)?;
+        listing.load(space)?;
         // SAFETY: the caller promises room for a pointer.
         unsafe { put(dir, Box::into_raw(Box::new(listing))) }
     };
@@ -71,8 +74,8 @@ pub unsafe extern "C" fn keyrack_fs_opendir(
 }
 
 impl Listing {
-    fn load(&mut self, log: &Fs) -> Result<(), Failure> {
-        let page = log.caller().list_plus_at(&self.dir, self.after.as_deref(), PAGE)?;
+    fn load(&mut self, fs: &Fs) -> Result<(), Failure> {
+        let page = fs.with(|space| space.page(&self.dir, self.after.as_deref(), PAGE))?;
         self.page = page.entries.into();
         self.is_last = page.next.is_none();
         self.after = page.next;
@@ -91,9 +94,9 @@ pub unsafe extern "C" fn keyrack_fs_readdir(dir: *mut Listing, entry: *mut Entry
         let listing = unsafe { dir.as_mut() };
         let listing = listing.ok_or_else(|| Failure::invalid("the listing is a null pointer"))?;
         if listing.page.is_empty() && !listing.is_last {
-            // SAFETY: the log is open as long as the listing.
-            let log = unsafe { log(listing.fs) }?;
-            listing.load(log)?;
+            // SAFETY: the name space is open as long as the listing.
+            let fs = unsafe { pointers::fs(listing.fs) }?;
+            listing.load(fs)?;
         }
         let Some(found) = listing.page.pop_front() else { return Ok(0) };
         let Some(stat) = &found.stat else { return Ok(0) };

@@ -1,6 +1,6 @@
 //! Results as C has them: a number, and a message beside it.
 
-use keyrack_deltafs::{Error, Kind, Stat};
+use keyrack_deltafs::{Error, Kind, Stat, rpc};
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 
@@ -60,20 +60,30 @@ impl From<&Stat> for Facts {
 /// A failure on its way to C.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    errno: c_int,
-    message: String,
+    pub(crate) errno: c_int,
+    pub(crate) message: String,
 }
 
 impl Failure {
+    pub(crate) fn new(errno: c_int, message: String) -> Failure {
+        Failure { errno, message }
+    }
+
     /// A pointer that is null, or a text that is none.
     pub(crate) fn invalid(message: &str) -> Failure {
-        Failure { errno: libc::EINVAL, message: message.to_owned() }
+        Failure::new(libc::EINVAL, message.to_owned())
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure { errno: error.errno_number(), message: error.to_string() }
+        Failure::new(error.errno_number(), error.to_string())
+    }
+}
+
+impl From<rpc::Error> for Failure {
+    fn from(error: rpc::Error) -> Failure {
+        Failure::new(error.errno_number(), error.to_string())
     }
 }
 

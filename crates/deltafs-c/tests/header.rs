@@ -16,7 +16,7 @@ const ABOUT: &str = "/*
  */";
 
 /// Where the interface is, in the order of the header.
-const SOURCES: [&str; 4] = ["constants", "status", "calls", "listing"];
+const SOURCES: [&str; 5] = ["constants", "status", "open", "calls", "listing"];
 
 /// Names in the header for types of the crate.
 const TYPES: [(&str, &str); 4] = [

@@ -1,4 +1,5 @@
-/* Uses every call of keyrack_fs.h on the log in argv[1], and says what was not as it should be. */
+/* Uses every call of keyrack_fs.h, first on the log in argv[1], then on the servers at argv[2], which
+ * ask for the token argv[3]. Says what was not as it should be. */
 #include "keyrack_fs.h"
 
 #include <errno.h>
@@ -18,8 +19,8 @@ _Static_assert(sizeof(keyrack_fs_entry) == 328, "an entry");
         }                                                                     \
     } while (0)
 
-int main(int argc, char **argv) {
-    keyrack_fs *fs = NULL;
+/* What a name space does for user 0. */
+static void use_as_root(keyrack_fs *fs) {
     keyrack_fs_dir *dir = NULL;
     keyrack_fs_stat stat;
     keyrack_fs_entry entry;
@@ -27,18 +28,6 @@ int main(int argc, char **argv) {
     char name[32];
     int i;
 
-    CHECK(argc == 2);
-    CHECK(keyrack_fs_version() == 1);
-
-    /* What is wrong has a number and a message. */
-    CHECK(keyrack_fs_open(argv[1], 0, 0, 0, &fs) < 0);
-    CHECK(strlen(keyrack_fs_message()) > 0);
-    CHECK(keyrack_fs_open(NULL, 0, 0, 0, &fs) == -EINVAL);
-    CHECK(keyrack_fs_open(argv[1], 0x80, 0, 0, &fs) == -EINVAL);
-    CHECK(keyrack_fs_open(argv[1], KEYRACK_FS_CREATE, 0, 0, NULL) == -EINVAL);
-    CHECK(keyrack_fs_mkdir(NULL, "/a", 0755) == -EINVAL);
-
-    CHECK(keyrack_fs_open(argv[1], KEYRACK_FS_CREATE, 0, 0, &fs) == 0);
     CHECK(keyrack_fs_mkdir(fs, "/a", 0750) == 0);
     CHECK(keyrack_fs_mkdir(fs, "/a", 0750) == -EEXIST);
     CHECK(strstr(keyrack_fs_message(), "/a") != NULL);
@@ -108,19 +97,101 @@ int main(int argc, char **argv) {
     CHECK(keyrack_fs_opendir(fs, "/g", NULL, &dir) == -ENOTDIR);
     CHECK(keyrack_fs_rmdir(fs, "/a") == -ENOTEMPTY);
     CHECK(keyrack_fs_unlink(fs, "/l") == 0);
-    CHECK(keyrack_fs_sync(fs) == 0);
-    CHECK(keyrack_fs_close(fs) == 0);
-    CHECK(keyrack_fs_close(NULL) == 0);
 
-    /* As somebody else, and read-only. */
-    CHECK(keyrack_fs_open(argv[1], 0, 1000, 1000, &fs) == 0);
+    /* Links are followed at the end of a path, and at the end of a link. */
+    CHECK(keyrack_fs_create(fs, "/a/t", 0644, KEYRACK_FS_EXCLUSIVE) == 0);
+    CHECK(keyrack_fs_symlink(fs, "/a/t", "/a/link") == 0);
+    CHECK(keyrack_fs_symlink(fs, "./link", "/a/link2") == 0);
+    CHECK(keyrack_fs_create(fs, "/a/link2", 0644, KEYRACK_FS_EXCLUSIVE) == -EEXIST);
+    CHECK(keyrack_fs_create(fs, "/a/link2", 0644, 0) == 0);
+    CHECK(keyrack_fs_write(fs, "/a/link2", 0, "0123456789", 10) == 10);
+    CHECK(keyrack_fs_read(fs, "/a/link2", 8, bytes, sizeof bytes) == 2);
+    CHECK(keyrack_fs_chmod(fs, "/a/link2", 0604) == 0);
+    CHECK(keyrack_fs_lstat_path(fs, "/a/t", &stat) == 0);
+    CHECK((stat.mode & 07777) == 0604 && stat.size == 10);
+    CHECK(keyrack_fs_symlink(fs, "loop", "/a/loop") == 0);
+    CHECK(keyrack_fs_read(fs, "/a/loop", 0, bytes, sizeof bytes) == -ELOOP);
+    CHECK(keyrack_fs_stat_path(fs, "/a/loop", &stat) == -ELOOP);
+
+    /* Shorter and longer, in the record and out of it. */
+    CHECK(keyrack_fs_truncate(fs, "/a/link2", 4) == 0);
+    CHECK(keyrack_fs_read(fs, "/a/t", 0, bytes, sizeof bytes) == 4);
+    CHECK(memcmp(bytes, "0123", 4) == 0);
+    CHECK(keyrack_fs_truncate(fs, "/a/t", 6) == 0);
+    CHECK(keyrack_fs_read(fs, "/a/t", 0, bytes, sizeof bytes) == 6);
+    CHECK(memcmp(bytes, "0123\0\0", 6) == 0);
+    CHECK(keyrack_fs_truncate(fs, "/a/t", 10000) == 0);
+    CHECK(keyrack_fs_stat_path(fs, "/a/t", &stat) == 0 && stat.size == 10000);
+    CHECK(keyrack_fs_read(fs, "/a/t", 9998, bytes, sizeof bytes) == 2);
+    CHECK(bytes[0] == 0 && bytes[1] == 0);
+    CHECK(keyrack_fs_truncate(fs, "/a/t", 0) == 0);
+    CHECK(keyrack_fs_read(fs, "/a/t", 0, bytes, sizeof bytes) == 0);
+    CHECK(keyrack_fs_truncate(fs, "/a/t", 20000) == 0);
+    CHECK(keyrack_fs_read(fs, "/a/t", 19990, bytes, sizeof bytes) == 10);
+    CHECK(bytes[9] == 0);
+    CHECK(keyrack_fs_truncate(fs, "/a", 0) == -EISDIR);
+    CHECK(keyrack_fs_truncate(fs, "/a/none", 20000) == -ENOENT);
+    CHECK(keyrack_fs_sync(fs) == 0);
+}
+
+/* As a user who may write nothing here. */
+static void use_as_another(keyrack_fs *fs) {
+    char bytes[8];
+
     CHECK(keyrack_fs_create(fs, "/mine", 0644, 0) == -EACCES);
     CHECK(keyrack_fs_read(fs, "/g", 0, bytes, sizeof bytes) == -EACCES);
+}
+
+static void use_log(const char *path) {
+    keyrack_fs *fs = NULL;
+    keyrack_fs_stat stat;
+
+    CHECK(keyrack_fs_open(path, 0, 0, 0, &fs) < 0);
+    CHECK(strlen(keyrack_fs_message()) > 0);
+    CHECK(keyrack_fs_open(NULL, 0, 0, 0, &fs) == -EINVAL);
+    CHECK(keyrack_fs_open(path, 0x80, 0, 0, &fs) == -EINVAL);
+    CHECK(keyrack_fs_open(path, KEYRACK_FS_CREATE, 0, 0, NULL) == -EINVAL);
+    CHECK(keyrack_fs_open(path, KEYRACK_FS_CREATE, 0, 0, &fs) == 0);
+    use_as_root(fs);
     CHECK(keyrack_fs_close(fs) == 0);
-    CHECK(keyrack_fs_open(argv[1], KEYRACK_FS_READ_ONLY, 0, 0, &fs) == 0);
+
+    CHECK(keyrack_fs_open(path, 0, 1000, 1000, &fs) == 0);
+    use_as_another(fs);
+    CHECK(keyrack_fs_close(fs) == 0);
+    CHECK(keyrack_fs_open(path, KEYRACK_FS_READ_ONLY, 0, 0, &fs) == 0);
     CHECK(keyrack_fs_mkdir(fs, "/b", 0755) == -EROFS);
     CHECK(keyrack_fs_stat_path(fs, "/a/00000", &stat) == 0);
     CHECK(keyrack_fs_close(fs) == 0);
+}
+
+static void use_servers(const char *server, const char *token) {
+    keyrack_fs *fs = NULL;
+    keyrack_fs *second = NULL;
+    keyrack_fs_stat stat;
+
+    CHECK(keyrack_fs_connect(NULL, token, 0, 0, &fs) == -EINVAL);
+    CHECK(keyrack_fs_connect("no address", token, 0, 0, &fs) == -EINVAL);
+    CHECK(strstr(keyrack_fs_message(), "no address") != NULL);
+    CHECK(keyrack_fs_connect(server, token, 0, 0, NULL) == -EINVAL);
+    CHECK(keyrack_fs_connect(server, NULL, 0, 0, &fs) == -EACCES);
+    CHECK(keyrack_fs_connect(server, token, 0, 0, &fs) == 0);
+    CHECK(keyrack_fs_connect(server, token, 1000, 1000, &second) == 0);
+    use_as_root(fs);
+    /* What one client has done the next one sees. */
+    CHECK(keyrack_fs_stat_path(second, "/a/00000", &stat) == -EACCES);
+    CHECK(keyrack_fs_stat_path(second, "/g", &stat) == 0 && stat.uid == 12);
+    use_as_another(second);
+    CHECK(keyrack_fs_close(second) == 0);
+    CHECK(keyrack_fs_close(fs) == 0);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 4);
+    CHECK(keyrack_fs_version() == 2);
+    CHECK(keyrack_fs_mkdir(NULL, "/a", 0755) == -EINVAL);
+    CHECK(keyrack_fs_close(NULL) == 0);
+    use_log(argv[1]);
+    use_servers(argv[2], argv[3]);
     puts("done");
     return 0;
 }

@@ -1,4 +1,4 @@
-"""Uses keyrack_fs.py on the log in argv[1]."""
+"""Uses keyrack_fs.py on the log in argv[1], and on the servers at argv[2] with the token argv[3]."""
 
 import errno
 import sys
@@ -12,11 +12,15 @@ try:
 except keyrack_fs.Error as error:
     assert error.errno and str(error), error
 
-with keyrack_fs.open(path, create=True) as fs:
+
+def use(fs):
     fs.mkdir("/a")
     fs.create("/a/f", exclusive=True)
     assert fs.write("/a/f", b"hello") == 5
     assert fs.read("/a/f") == b"hello" and fs.read("/a/f", 1, 3) == b"ell"
+    fs.truncate("/a/f", 7)
+    assert fs.read("/a/f") == b"hello\0\0"
+    fs.truncate("/a/f", 5)
     try:
         fs.mkdir("/a")
         raise SystemExit("a directory was made twice")
@@ -43,6 +47,10 @@ with keyrack_fs.open(path, create=True) as fs:
     except OSError as error:
         assert error.errno == errno.ENOTEMPTY, error
     fs.sync()
+
+
+with keyrack_fs.open(path, create=True) as fs:
+    use(fs)
 try:
     fs.mkdir("/b")
     raise SystemExit("a closed log was used")
@@ -56,4 +64,13 @@ with keyrack_fs.open(path, read_only=True) as fs:
         raise SystemExit("a read-only log was changed")
     except OSError as error:
         assert error.errno == errno.EROFS, error
+
+server, token = sys.argv[2:]
+try:
+    keyrack_fs.connect(server)
+    raise SystemExit("servers took a client without their token")
+except PermissionError as error:
+    assert str(error), error
+with keyrack_fs.connect(server, token) as fs:
+    use(fs)
 print("done")

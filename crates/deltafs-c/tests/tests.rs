@@ -1,5 +1,5 @@
 //! The interface as its users have it: a program in C against the header and the shared library,
-//! the same against the static one, and a program in Python.
+//! the same against the static one, and a program in Python. Each uses a log, and two servers.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
@@ -8,7 +8,9 @@
 )]
 
 mod header;
+mod servers;
 
+use servers::{Servers, TOKEN};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -41,6 +43,15 @@ fn succeeds(command: &mut Command) -> Output {
     output
 }
 
+/// Runs a program on a log and on servers.
+fn succeeds_on_both(program: &mut Command, dir: &Path) {
+    let servers = Servers::start();
+    let output = succeeds(program.arg(dir.join("log")).args([&servers.address, TOKEN]));
+    assert_eq!(output.stdout, b"done\n");
+    let calls = servers.end();
+    assert!(calls.iter().all(|count| *count > 100), "each server has files: {calls:?}");
+}
+
 /// Compiles the program against a library, and runs it.
 fn run_program(libraries: &[&OsStr], name: &str) {
     let dir = tempfile::tempdir().unwrap();
@@ -49,8 +60,7 @@ fn run_program(libraries: &[&OsStr], name: &str) {
     cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]);
     cc.arg("-I").arg(source("include")).arg(source("tests/program.c")).args(libraries);
     succeeds(cc.arg("-o").arg(&program));
-    let output = succeeds(Command::new(&program).arg(dir.path().join("log")));
-    assert_eq!(output.stdout, b"done\n");
+    succeeds_on_both(&mut Command::new(&program), dir.path());
 }
 
 #[test]
@@ -70,15 +80,10 @@ fn a_program_in_c_works_with_the_static_library() {
 #[test]
 fn a_program_in_python_works_with_the_module() {
     let dir = tempfile::tempdir().unwrap();
-    let output = succeeds(
-        Command::new("python3")
-            .arg("-B")
-            .arg(source("tests/program.py"))
-            .arg(dir.path().join("log"))
-            .env("PYTHONPATH", source("python"))
-            .env("KEYRACK_FS_LIBRARY", library("so")),
-    );
-    assert_eq!(output.stdout, b"done\n");
+    let mut python = Command::new("python3");
+    python.arg("-B").arg(source("tests/program.py"));
+    python.env("PYTHONPATH", source("python")).env("KEYRACK_FS_LIBRARY", library("so"));
+    succeeds_on_both(&mut python, dir.path());
 }
 
 /// The names `keyrack_fs_..` that stand before a bracket, on lines that are no comments.
