@@ -1,6 +1,6 @@
 //! Two servers of one name space in this process, for the programs.
 
-use keyrack_deltafs::rpc::{ServeOptions, Served, serve};
+use keyrack_deltafs::rpc::{ClientOptions, ServeOptions, Served, Tree, serve};
 use keyrack_deltafs::{Namespace, Settings};
 use keyrack_net::Listener;
 use std::time::Duration;
@@ -42,6 +42,13 @@ impl Servers {
             server.set_map(addresses.clone()).unwrap();
         }
         Servers { served, address: addresses[0].clone(), _logs: logs }
+    }
+
+    /// A client.
+    pub(crate) fn tree(&self) -> Tree {
+        let token = TOKEN.as_bytes().to_vec();
+        let options = ClientOptions { token, ..ClientOptions::default() };
+        Tree::discover(self.address.parse().unwrap(), options).unwrap()
     }
 
     /// Ends them, and with them what they do together. Returns how many calls each has answered.

@@ -7,6 +7,7 @@
     reason = "a test says what went wrong by panicking, and reads its own files"
 )]
 
+mod aiori;
 mod header;
 mod servers;
 

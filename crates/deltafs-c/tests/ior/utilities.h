@@ -1,0 +1,2 @@
+/* All that is used of it stands in aiori.h. */
+#include "aiori.h"
