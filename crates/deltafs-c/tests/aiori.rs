@@ -49,8 +49,9 @@ impl Built {
         succeeds(Command::new("./configure").current_dir(&tree).args([
             "MPICC=mpicc.mpich".to_owned(),
             "--without-cuda".to_owned(),
+            "--without-gpuDirect".to_owned(),
             format!("CPPFLAGS=-I{}", include.display()),
-            format!("LDFLAGS=-L{libraries} -Wl,-rpath,{libraries}"),
+            format!("LDFLAGS=-L{libraries} -Wl,-rpath,{libraries},--disable-new-dtags"),
         ]));
         // Of IOR's own files the warnings are none of our business.
         let strict = "-std=gnu11 -Wall -Wextra -Werror";
