@@ -3,6 +3,7 @@
 #include "keyrack_fs.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,55 @@ static void use_as_root(keyrack_fs *fs) {
     CHECK(keyrack_fs_sync(fs) == 0);
 }
 
+enum { THREADS = 4, FILES = 100 };
+
+typedef struct {
+    keyrack_fs *fs;
+    int number;
+} worker;
+
+static void *make_and_read(void *given) {
+    const worker *own = given;
+    char path[32];
+    char found[32];
+    int i;
+
+    for (i = 0; i < FILES; i++) {
+        int length = snprintf(path, sizeof path, "/t/%d-%d", own->number, i);
+
+        CHECK(keyrack_fs_create(own->fs, path, 0644, KEYRACK_FS_EXCLUSIVE) == 0);
+        CHECK(keyrack_fs_write(own->fs, path, 0, path, (size_t)length) == length);
+        CHECK(keyrack_fs_read(own->fs, path, 0, found, sizeof found) == length);
+        CHECK(memcmp(found, path, (size_t)length) == 0);
+        /* The message is that of this thread's last failure, whatever the others do. */
+        CHECK(keyrack_fs_mkdir(own->fs, path, 0755) == -EEXIST);
+        CHECK(strncmp(keyrack_fs_message(), path, (size_t)length) == 0);
+    }
+    return NULL;
+}
+
+/* Several threads use one name space. */
+static void use_with_threads(keyrack_fs *fs) {
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    keyrack_fs_dir *dir = NULL;
+    keyrack_fs_entry entry;
+    int i;
+
+    CHECK(keyrack_fs_mkdir(fs, "/t", 0755) == 0);
+    for (i = 0; i < THREADS; i++) {
+        workers[i] = (worker){fs, i};
+        CHECK(pthread_create(&threads[i], NULL, make_and_read, &workers[i]) == 0);
+    }
+    for (i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(keyrack_fs_opendir(fs, "/t", NULL, &dir) == 0);
+    for (i = 0; keyrack_fs_readdir(dir, &entry) == 1; i++)
+        CHECK(entry.stat.size == strlen(entry.name) + 3);
+    CHECK(i == THREADS * FILES);
+    keyrack_fs_closedir(dir);
+}
+
 /* As a user who may write nothing here. */
 static void use_as_another(keyrack_fs *fs) {
     char bytes[8];
@@ -153,6 +203,7 @@ static void use_log(const char *path) {
     CHECK(keyrack_fs_open(path, KEYRACK_FS_CREATE, 0, 0, NULL) == -EINVAL);
     CHECK(keyrack_fs_open(path, KEYRACK_FS_CREATE, 0, 0, &fs) == 0);
     use_as_root(fs);
+    use_with_threads(fs);
     CHECK(keyrack_fs_close(fs) == 0);
 
     CHECK(keyrack_fs_open(path, 0, 1000, 1000, &fs) == 0);
@@ -177,6 +228,7 @@ static void use_servers(const char *server, const char *token) {
     CHECK(keyrack_fs_connect(server, token, 0, 0, &fs) == 0);
     CHECK(keyrack_fs_connect(server, token, 1000, 1000, &second) == 0);
     use_as_root(fs);
+    use_with_threads(fs);
     /* What one client has done the next one sees. */
     CHECK(keyrack_fs_stat_path(second, "/a/00000", &stat) == -EACCES);
     CHECK(keyrack_fs_stat_path(second, "/g", &stat) == 0 && stat.uid == 12);

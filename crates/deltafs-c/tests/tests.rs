@@ -14,8 +14,9 @@ mod servers;
 use servers::{Servers, TOKEN};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::{env, fs};
 
 /// A file of this crate.
@@ -58,7 +59,7 @@ fn run_program(libraries: &[&OsStr], name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join(name);
     let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]);
+    cc.args(["-std=c11", "-pthread", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]);
     cc.arg("-I").arg(source("include")).arg(source("tests/program.c")).args(libraries);
     succeeds(cc.arg("-o").arg(&program));
     succeeds_on_both(&mut Command::new(&program), dir.path());
@@ -81,10 +82,32 @@ fn a_program_in_c_works_with_the_static_library() {
 #[test]
 fn a_program_in_python_works_with_the_module() {
     let dir = tempfile::tempdir().unwrap();
+    succeeds_on_both(&mut python("tests/program.py"), dir.path());
+}
+
+/// A program in Python that can import the module.
+fn python(program: &str) -> Command {
     let mut python = Command::new("python3");
-    python.arg("-B").arg(source("tests/program.py"));
+    python.arg("-B").arg(source(program));
     python.env("PYTHONPATH", source("python")).env("KEYRACK_FS_LIBRARY", library("so"));
-    succeeds_on_both(&mut python, dir.path());
+    python
+}
+
+#[test]
+fn a_call_on_servers_that_are_gone_is_an_error() {
+    let servers = Servers::start();
+    let mut program = python("tests/gone.py");
+    program.args([&servers.address, TOKEN]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "asked\n");
+    servers.end();
+    program.stdin.take().unwrap().write_all(b"\n").unwrap();
+    output.read_to_string(&mut line).unwrap();
+    assert!(program.wait().unwrap().success(), "its message is above");
+    assert_eq!(line, "asked\ndone\n");
 }
 
 /// The names `keyrack_fs_..` that stand before a bracket, on lines that are no comments.
