@@ -1,5 +1,5 @@
-//! Links at the end of a path. The calls of a tree do not follow them: whoever needs what they lead
-//! to asks for its path first.
+//! Links at the end of a path. The calls of a tree do not follow them: a caller that needs their
+//! target asks for its path first.
 //!
 //! ```text
 //!   /a/link   ->  ../x/file        one call for the facts of each name, one for each target
