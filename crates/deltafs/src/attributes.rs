@@ -4,6 +4,7 @@
 
 use crate::caller::{Caller, Found, Stat};
 use crate::error::{Error, Result, shown};
+use crate::file_ref::FileRef;
 use crate::id::Inode;
 use crate::inner::Dir;
 use crate::name::check_name;
@@ -76,13 +77,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`].
     pub fn stat_at(&self, dir: &Dir, name: &[u8]) -> Result<Stat> {
-        check_name(name)?;
-        self.check(&dir.state.read(), PASS, name)?;
-        match self.lookup(dir.state.id, name)? {
-            None => Err(Error::NotFound(shown(name))),
-            Some(Found::Other(stat)) => Ok(stat),
-            Some(Found::Dir(id)) => self.stat_dir(&self.inner.dir(id)?),
-        }
+        self.stat_ref(FileRef::Name(dir, name))
     }
 
     /// The facts of a directory that is open.
@@ -120,22 +115,30 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::set_attributes`].
     pub fn set_attributes_at(&self, dir: &Dir, name: &[u8], set: &SetAttributes) -> Result<Stat> {
+        self.set_attributes_ref(FileRef::Name(dir, name), set)
+    }
+
+    pub(crate) fn set_attributes_ref(
+        &self,
+        file: FileRef<'_>,
+        set: &SetAttributes,
+    ) -> Result<Stat> {
         if let Some(size) = set.size
-            && self.is_resized_here(dir, name, size)?
+            && self.is_resized_here(file, size)?
         {
             // Two steps: the size, then the rest.
-            let stat = self.resize_at(dir, name, size, set.mtime)?;
+            let stat = self.resize_ref(file, size, set.mtime)?;
             let rest = SetAttributes { size: None, mtime: None, ..*set };
             return if rest == SetAttributes::default() {
                 Ok(stat)
             } else {
-                Ok(self.set_in_record(dir, name, &rest)?.0)
+                Ok(self.set_in_record(file, &rest)?.0)
             };
         }
         let contents = &self.inner.contents;
         // Nobody may put bytes there between the record and the removal.
         let mut guard = (set.size == Some(0)).then(|| contents.lock_state());
-        let (stat, left) = self.set_in_record(dir, name, set)?;
+        let (stat, left) = self.set_in_record(file, set)?;
         if let (Some(state), Some(inode)) = (&mut guard, left) {
             contents.remove_in(state, inode)?;
         }
@@ -146,22 +149,21 @@ impl Caller<'_> {
     /// are left: their number is given.
     pub(crate) fn set_in_record(
         &self,
-        dir: &Dir,
-        name: &[u8],
+        file: FileRef<'_>,
         set: &SetAttributes,
     ) -> Result<(Stat, Option<Inode>)> {
         let mut left = None;
         let now = self.inner.time.now_ns();
         // A link has a mode and times, but no bytes of its own.
         let takes_links = set.size.is_none();
-        let changed = self.change_entry_at(dir, name, takes_links, |attributes, data, sized| {
+        let changed = self.change_entry(file, takes_links, |attributes, data, sized| {
             let mut facts = Facts {
                 mode: attributes.mode,
                 uid: attributes.uid,
                 gid: attributes.gid,
                 mtime_ns: attributes.mtime_ns,
             };
-            self.apply(&mut facts, set, now, name)?;
+            self.apply(&mut facts, set, now, file)?;
             if (set.uid.is_some() || set.gid.is_some()) && set.mode.is_none() {
                 facts.mode = self.user.without_set_ids(facts.mode, attributes.gid);
             }
@@ -179,11 +181,11 @@ impl Caller<'_> {
             let mut data = data.to_vec();
             let mut is_sized = sized;
             if let Some(size) = set.size {
-                self.check_write(&attributes, name)?;
+                self.check_write(&attributes, file)?;
                 if set.mtime.is_none() {
                     changed.mtime_ns = now;
                 }
-                is_sized = resize(&mut data, size, sized, name)?;
+                is_sized = resize(&mut data, size, sized, file)?;
                 left = (sized && !is_sized).then_some(attributes.inode);
                 changed.size = size;
             }
@@ -211,7 +213,7 @@ impl Caller<'_> {
         let (mtime_ns, _) = dir.state.times(&info);
         let node = &info.node;
         let mut facts = Facts { mode: node.mode, uid: node.uid, gid: node.gid, mtime_ns };
-        self.apply(&mut facts, set, now, &name)?;
+        self.apply(&mut facts, set, now, FileRef::Name(dir, &name))?;
         let before = info.clone();
         info.node.mode = facts.mode;
         info.node.uid = facts.uid;
@@ -233,11 +235,11 @@ impl Caller<'_> {
         facts: &mut Facts,
         set: &SetAttributes,
         now_ns: u64,
-        name: &[u8],
+        file: FileRef<'_>,
     ) -> Result<()> {
         let user = self.user;
         let is_owner = user.owns(facts.uid);
-        let refuse = || Error::NotOwner(shown(name));
+        let refuse = || Error::NotOwner(file.shown());
         if let Some(SetTime::Ns(mtime_ns)) = set.mtime {
             if !is_owner {
                 return Err(refuse());
@@ -246,7 +248,7 @@ impl Caller<'_> {
         }
         if set.mtime == Some(SetTime::Now) {
             if !is_owner && !user.may(WRITE, facts.mode, facts.uid, facts.gid) {
-                return Err(Error::Denied(shown(name)));
+                return Err(Error::Denied(file.shown()));
             }
             facts.mtime_ns = now_ns;
         }
@@ -274,94 +276,156 @@ impl Caller<'_> {
         Ok(())
     }
 
-    pub(crate) fn check_write(&self, attributes: &Attributes, name: &[u8]) -> Result<()> {
+    pub(crate) fn check_write(&self, attributes: &Attributes, file: FileRef<'_>) -> Result<()> {
         if self.user.may(WRITE, attributes.mode, attributes.uid, attributes.gid) {
             Ok(())
         } else {
-            Err(Error::Denied(shown(name)))
+            Err(Error::Denied(file.shown()))
         }
     }
 
     /// Reads a file, decides and writes it, as one step. `change` gets its attributes, its bytes,
     /// and whether these are elsewhere, and gives the same, or nothing for no change. Links are
     /// refused.
-    pub(crate) fn change_file_at(
+    pub(crate) fn change_file(
         &self,
-        dir: &Dir,
-        name: &[u8],
+        file: FileRef<'_>,
         change: impl FnOnce(Attributes, &[u8], bool) -> Result<Option<(Attributes, Vec<u8>, bool)>>,
     ) -> Result<Changed> {
-        self.change_entry_at(dir, name, false, change)
+        self.change_entry(file, false, change)
     }
 
     /// The same; with `takes_links` of a link too. Its target stays, whatever `change` gives.
-    fn change_entry_at(
+    fn change_entry(
         &self,
-        dir: &Dir,
-        name: &[u8],
+        file: FileRef<'_>,
         takes_links: bool,
         change: impl FnOnce(Attributes, &[u8], bool) -> Result<Option<(Attributes, Vec<u8>, bool)>>,
     ) -> Result<Changed> {
+        let mut record = RecordChange::new(file, takes_links, change);
+        let (dir, name) = match file {
+            FileRef::Number(number) => return self.change_number(number, record),
+            FileRef::Name(dir, name) => (dir, name),
+        };
         check_name(name)?;
         let inner = self.inner;
         let (id, info) = (dir.state.id, dir.state.read());
         self.check(&info, PASS, name)?;
-        let Some(top) = inner.layers.top() else {
-            return match self.lookup(id, name)? {
-                None => Err(Error::NotFound(shown(name))),
-                Some(_) => Err(Error::ReadOnly(shown(name))),
-            };
-        };
+        let Some(top) = inner.layers.top() else { return self.refuse_change(file) };
         let below = inner.layers.find_below(id, name, |entry| entry.encode())?;
-        let absent = || Error::NotFound(shown(name));
-        let (mut change, mut result, mut is_dir) = (Some(change), Err(absent()), None);
         top.update(&Key::entry(id, name), WriteOptions::default(), |value| {
+            // What is not there is reported as absent.
             let Some(value) = value.or(below.as_deref()) else { return Change::Keep };
-            let entry = match Entry::read(inner.store_path(), id, name, value) {
-                Ok(Entry::Symlink(..)) if !takes_links => {
-                    result = Err(Error::Invalid(format!("'{}': it is a link", shown(name))));
-                    return Change::Keep;
-                }
-                Ok(entry) => entry,
-                Err(error) => {
-                    result = Err(error);
-                    return Change::Keep;
-                }
-            };
-            let (attributes, bytes, is_sized) = match entry {
-                Entry::Whiteout => return Change::Keep,
-                Entry::Dir(id) => {
-                    is_dir = Some(id);
-                    return Change::Keep;
-                }
-                Entry::File(attributes, data) => (attributes, data, false),
-                Entry::Sized(attributes) => (attributes, &[][..], true),
-                Entry::Symlink(attributes, target) => (attributes, target, false),
-            };
-            let is_link = matches!(entry, Entry::Symlink(..));
-            let Some(change) = change.take() else { return Change::Keep };
-            match change(attributes, bytes, is_sized) {
-                Err(error) => {
-                    result = Err(error);
-                    Change::Keep
-                }
-                Ok(None) => {
-                    result = Found::of(entry).ok_or_else(absent);
-                    Change::Keep
-                }
-                Ok(Some((attributes, data, is_sized))) => {
-                    let bytes = if is_link { bytes } else { &data[..] };
-                    let entry = rebuilt(attributes, bytes, (is_link, is_sized));
-                    result = Found::of(entry).ok_or_else(absent);
-                    Change::Put(entry.encode())
-                }
-            }
+            record.decide(Entry::read(inner.store_path(), id, name, value))
         })?;
+        if let Some(number) = record.number.take() {
+            return self.change_number(number, record);
+        }
         drop(info);
-        match is_dir.map_or(result, |id| Ok(Found::Dir(id)))? {
+        match record.end()? {
             Found::Other(stat) => Ok(Changed::File(stat)),
             Found::Dir(id) => Ok(Changed::Dir(inner.dir(id)?)),
         }
+    }
+
+    /// The same to the record under a number.
+    fn change_number<F>(&self, number: Inode, mut record: RecordChange<'_, F>) -> Result<Changed>
+    where
+        F: FnOnce(Attributes, &[u8], bool) -> Result<Option<(Attributes, Vec<u8>, bool)>>,
+    {
+        let inner = self.inner;
+        let Some(top) = inner.layers.top() else { return self.refuse_change(record.file) };
+        let _links = inner.lock_links();
+        let below = inner.layers.find_number_below(number, |entry| entry.encode())?;
+        top.update(&Key::number(number), WriteOptions::default(), |value| {
+            // The last name went meanwhile: there is no file.
+            let Some(value) = value.or(below.as_deref()) else { return Change::Keep };
+            record.decide(Entry::read_numbered(inner.store_path(), number, value))
+        })?;
+        match record.end()? {
+            Found::Other(stat) => Ok(Changed::File(stat)),
+            Found::Dir(_) => unreachable!("no directory has a record under the number of a file"),
+        }
+    }
+
+    /// What a change of a read-only name space comes to.
+    fn refuse_change(&self, file: FileRef<'_>) -> Result<Changed> {
+        match self.find_file(file, |_| ())? {
+            None => Err(Error::NotFound(file.shown())),
+            Some(()) => Err(Error::ReadOnly(file.shown())),
+        }
+    }
+}
+
+/// A change of one record: decided while other writers of its key wait.
+struct RecordChange<'a, F> {
+    file: FileRef<'a>,
+    takes_links: bool,
+    /// It is called once.
+    change: Option<F>,
+    result: Result<Found>,
+    /// The entry is a name of a file that has its record under this number.
+    number: Option<Inode>,
+}
+
+impl<'a, F> RecordChange<'a, F>
+where
+    F: FnOnce(Attributes, &[u8], bool) -> Result<Option<(Attributes, Vec<u8>, bool)>>,
+{
+    fn new(file: FileRef<'a>, takes_links: bool, change: F) -> Self {
+        let result = Err(Error::NotFound(file.shown()));
+        RecordChange { file, takes_links, change: Some(change), result, number: None }
+    }
+
+    fn decide(&mut self, entry: Result<Entry<'_>>) -> Change<Vec<u8>> {
+        let (entry, attributes, bytes, is_sized) = match entry {
+            // There is no file.
+            Ok(Entry::Whiteout) => return Change::Keep,
+            Ok(Entry::Link(number)) => {
+                self.number = Some(number);
+                return Change::Keep;
+            }
+            Ok(Entry::Dir(id)) => {
+                self.result = Ok(Found::Dir(id));
+                return Change::Keep;
+            }
+            Ok(Entry::Symlink(..)) if !self.takes_links => {
+                let what = format!("'{}': it is a link", self.file.shown());
+                self.result = Err(Error::Invalid(what));
+                return Change::Keep;
+            }
+            Ok(entry @ Entry::File(attributes, data)) => (entry, attributes, data, false),
+            Ok(entry @ Entry::Sized(attributes)) => (entry, attributes, &[][..], true),
+            Ok(entry @ Entry::Symlink(attributes, target)) => (entry, attributes, target, false),
+            Err(error) => {
+                self.result = Err(error);
+                return Change::Keep;
+            }
+        };
+        let absent = || Error::NotFound(self.file.shown());
+        let is_link = matches!(entry, Entry::Symlink(..));
+        // A key is decided about once.
+        let Some(change) = self.change.take() else { return Change::Keep };
+        match change(attributes, bytes, is_sized) {
+            Err(error) => {
+                self.result = Err(error);
+                Change::Keep
+            }
+            Ok(None) => {
+                self.result = Found::of(entry).ok_or_else(absent);
+                Change::Keep
+            }
+            Ok(Some((attributes, data, is_sized))) => {
+                let bytes = if is_link { bytes } else { &data[..] };
+                let entry = rebuilt(attributes, bytes, (is_link, is_sized));
+                self.result = Found::of(entry).ok_or_else(absent);
+                Change::Put(entry.encode())
+            }
+        }
+    }
+
+    fn end(self) -> Result<Found> {
+        self.result
     }
 }
 
@@ -382,7 +446,7 @@ pub(crate) enum Changed {
 }
 
 /// The bytes of a file at another size. Returns whether they are elsewhere then.
-fn resize(data: &mut Vec<u8>, size: u64, is_sized: bool, name: &[u8]) -> Result<bool> {
+fn resize(data: &mut Vec<u8>, size: u64, is_sized: bool, file: FileRef<'_>) -> Result<bool> {
     if size == 0 {
         data.clear();
         return Ok(false);
@@ -397,5 +461,5 @@ fn resize(data: &mut Vec<u8>, size: u64, is_sized: bool, name: &[u8]) -> Result<
     if data.is_empty() {
         return Ok(true);
     }
-    Err(Error::TooLarge { path: shown(name), bytes: size, limit: INLINE_BYTES_MAX as u64 })
+    Err(Error::TooLarge { path: file.shown(), bytes: size, limit: INLINE_BYTES_MAX as u64 })
 }

@@ -53,7 +53,7 @@ pub struct Stat {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// Names: 1 for files and links; for a directory 2 and its subdirectories.
+    /// Names of a file or a symbolic link; for a directory 2 and its subdirectories.
     pub nlink: u64,
     /// Bytes of a file, or of the target of a link; 0 for directories.
     pub size: u64,
@@ -105,10 +105,29 @@ pub(crate) enum Found {
     Other(Stat),
 }
 
+/// What stands under a name by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Named {
+    Entry(Found),
+    /// One of the names of a file that has its record under this number.
+    Link(Inode),
+}
+
+impl Named {
+    pub(crate) fn of(entry: Entry<'_>) -> Option<Named> {
+        match entry {
+            Entry::Link(number) => Some(Named::Link(number)),
+            entry => Found::of(entry).map(Named::Entry),
+        }
+    }
+}
+
 impl Found {
+    /// `None` for a whiteout. The number of a file with hard links is no entry: lookups give the
+    /// record under it instead.
     pub(crate) fn of(entry: Entry<'_>) -> Option<Found> {
         Some(match entry {
-            Entry::Whiteout => return None,
+            Entry::Whiteout | Entry::Link(_) => return None,
             Entry::Dir(id) => Found::Dir(id),
             Entry::File(attributes, _) => Found::Other(Stat::of(Kind::File, &attributes)),
             Entry::Sized(attributes) => {

@@ -1,15 +1,16 @@
 //! What a log says, what two views differ in, and where logs of a view disagree.
 
-use crate::caller::{Found, Kind, Stat};
+use crate::caller::{Found, Kind, Named, Stat};
 use crate::error::Result;
-use crate::id::DirId;
-use crate::inner::Dir;
+use crate::id::{DirId, FIRST_FILE, Inode};
+use crate::inner::{Dir, Inner};
 use crate::layers::Merged;
 use crate::list::{Entries, ListEntry};
 use crate::name::join;
 use crate::namespace::Namespace;
 use crate::record::{Entry, Node};
 use keyrack_flodb::Db;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many records a log has, and from where to where.
 pub(crate) struct KeyRange {
@@ -39,7 +40,8 @@ pub enum Said {
     Is(Kind),
     /// It is not, whatever logs below say.
     IsNot,
-    /// A directory of logs below has another mode, owner or name.
+    /// A directory of logs below has another mode, owner or name, or a file with hard links has
+    /// other facts or bytes, and none of its names is the log's.
     Changed,
 }
 
@@ -79,8 +81,18 @@ impl Namespace {
         let inner = &self.inner;
         let mut walk = Merged::new(&inner.layers.all()[..1], &DirId::ROOT.to_bytes(), None)?;
         let mut dir: Option<(DirId, Vec<u8>)> = None;
+        // Numbers of files come after all names: see `id`.
+        let (mut said, mut changed) = (BTreeSet::new(), BTreeSet::new());
         while walk.next()? {
             let (id, name) = walk.entry_key()?;
+            let number = id.inode();
+            if number.is_file() {
+                let entry = Entry::read_numbered(walk.path(0), number, walk.value(0))?;
+                if entry != Entry::Whiteout && !said.contains(&number) {
+                    changed.insert(number);
+                }
+                continue;
+            }
             if dir.as_ref().is_none_or(|(known, _)| *known != id) {
                 dir = Some((id, inner.path_of(id)?));
             }
@@ -97,7 +109,11 @@ impl Namespace {
                 }
             } else {
                 let path = join(path, name);
-                match Found::of(Entry::read(walk.path(0), id, name, walk.value(0))?) {
+                let named = Named::of(Entry::read(walk.path(0), id, name, walk.value(0))?);
+                if let Some(Named::Link(number)) = named {
+                    said.insert(number);
+                }
+                match inner.resolved(named)? {
                     None => visit(&path, Said::IsNot, None),
                     Some(Found::Dir(_)) => visit(&path, Said::Is(Kind::Dir), None),
                     Some(Found::Other(stat)) => visit(&path, Said::Is(stat.kind), Some(&stat)),
@@ -107,12 +123,23 @@ impl Namespace {
                 return Ok(());
             }
         }
+        for (number, names) in inner.layers.names_of(&changed)? {
+            let Some(Found::Other(stat)) = inner.resolved(Some(Named::Link(number)))? else {
+                continue;
+            };
+            for (dir, name) in names {
+                if !visit(&join(&inner.path_of(dir)?, &name), Said::Changed, Some(&stat)) {
+                    return Ok(());
+                }
+            }
+        }
         Ok(())
     }
 
     /// The names that several logs have, where one hides what another has. `is_built_on(a, b)` says
     /// whether the log in place `a` was begun on that in place `b`: such a log meant what it did.
-    /// Directories that several logs made are one, and no conflict.
+    /// Directories that several logs made are one, and no conflict. A file with hard links that
+    /// several logs changed is one at each of its names.
     ///
     /// # Errors
     /// As for [`Namespace::changes`].
@@ -122,9 +149,10 @@ impl Namespace {
         mut visit: impl FnMut(Conflict) -> bool,
     ) -> Result<()> {
         let inner = &self.inner;
+        let linked = self.conflicting_numbers(&is_built_on)?;
         let mut walk = inner.layers.everything()?;
         while walk.next()? {
-            if walk.holders().len() < 2 {
+            if walk.holders().len() < 2 && linked.is_empty() {
                 continue;
             }
             let (id, name) = walk.entry_key()?;
@@ -134,27 +162,49 @@ impl Namespace {
             let mut found = Vec::with_capacity(walk.holders().len());
             for (n, holder) in walk.holders().iter().enumerate() {
                 let entry = Entry::read(walk.path(n), id, name, walk.value(n))?;
-                found.push((*holder, Found::of(entry)));
+                found.push((*holder, Named::of(entry)));
             }
             let (winner, Some(first)) = found[0] else { continue };
+            let mut pairs = Vec::new();
             for (loser, other) in &found[1..] {
                 let Some(other) = other else { break };
-                if is_same(first, *other) || is_built_on(winner, *loser) {
-                    continue;
+                if !is_same(first, *other) && !is_built_on(winner, *loser) {
+                    pairs.push((winner, *loser, *other));
                 }
-                let conflict = Conflict {
-                    path: join(&inner.path_of(id)?, name),
-                    winner,
-                    kind: kind_of(first),
-                    loser: *loser,
-                    hidden: kind_of(*other),
-                };
-                if !visit(conflict) {
+            }
+            if let Named::Link(number) = first {
+                let of_file = linked.get(&number).into_iter().flatten();
+                pairs.extend(of_file.map(|(winner, loser)| (*winner, *loser, first)));
+            }
+            for (winner, loser, other) in pairs {
+                let path = join(&inner.path_of(id)?, name);
+                let (kind, hidden) = (inner.kind_of(first)?, inner.kind_of(other)?);
+                if !visit(Conflict { path, winner, kind, loser, hidden }) {
                     return Ok(());
                 }
             }
         }
         Ok(())
+    }
+
+    /// The files with hard links that several logs changed without having been begun on one
+    /// another: for each the log that counts, and those that do not.
+    fn conflicting_numbers(
+        &self,
+        is_built_on: &impl Fn(usize, usize) -> bool,
+    ) -> Result<BTreeMap<Inode, Vec<(usize, usize)>>> {
+        let mut found: BTreeMap<Inode, Vec<(usize, usize)>> = BTreeMap::new();
+        let mut walk = Merged::new(self.inner.layers.all(), &FIRST_FILE.to_be_bytes(), None)?;
+        while walk.next()? {
+            let (id, _) = walk.entry_key()?;
+            let winner = walk.holders()[0];
+            for loser in &walk.holders()[1..] {
+                if !is_built_on(winner, *loser) {
+                    found.entry(id.inode()).or_default().push((winner, *loser));
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// What differs between this view and `other`, in the order of paths within each directory. Of
@@ -245,17 +295,35 @@ fn differ(
     })
 }
 
-fn kind_of(found: Found) -> Kind {
-    match found {
-        Found::Dir(_) => Kind::Dir,
-        Found::Other(stat) => stat.kind,
+impl Inner {
+    /// What a name leads to: of a file with hard links its record.
+    fn resolved(&self, named: Option<Named>) -> Result<Option<Found>> {
+        match named {
+            None => Ok(None),
+            Some(Named::Entry(found)) => Ok(Some(found)),
+            Some(Named::Link(number)) => Ok(self.layers.find_number(number, Found::of)?.flatten()),
+        }
+    }
+
+    fn kind_of(&self, named: Named) -> Result<Kind> {
+        Ok(match self.resolved(Some(named))? {
+            Some(Found::Dir(_)) => Kind::Dir,
+            Some(Found::Other(stat)) => stat.kind,
+            // A name without its record: only files have such names.
+            None => Kind::File,
+        })
     }
 }
 
-fn is_same(one: Found, other: Found) -> bool {
+fn is_same(one: Named, other: Named) -> bool {
     match (one, other) {
-        (Found::Dir(one), Found::Dir(other)) => one == other,
-        (Found::Other(one), Found::Other(other)) => one.inode == other.inode,
+        (Named::Entry(Found::Dir(one)), Named::Entry(Found::Dir(other))) => one == other,
+        (Named::Entry(Found::Other(one)), Named::Entry(Found::Other(other))) => {
+            one.inode == other.inode
+        }
+        (Named::Link(one), Named::Link(other)) => one == other,
+        (Named::Link(number), Named::Entry(Found::Other(stat)))
+        | (Named::Entry(Found::Other(stat)), Named::Link(number)) => stat.inode == number,
         _ => false,
     }
 }

@@ -626,8 +626,3 @@ fn relative(inode: Inode) -> RelativePath {
 fn path(dir: &Path, inode: Inode) -> PathBuf {
     dir.join(format!("{:02x}", inode.to_u128() as u8)).join(inode.to_string())
 }
-
-/// The error of bytes that a record promises and no log has.
-pub(crate) fn missing(name: &[u8]) -> Error {
-    Error::NoData(crate::error::shown(name))
-}

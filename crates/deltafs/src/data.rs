@@ -2,12 +2,11 @@
 
 use crate::attributes::Changed;
 use crate::caller::{Caller, Stat};
-use crate::contents::missing;
 use crate::error::{Error, Result, shown};
+use crate::file_ref::FileRef;
 use crate::inner::Dir;
-use crate::name::check_name;
 use crate::record::{Attributes, Entry, INLINE_BYTES_MAX};
-use crate::user::{PASS, READ};
+use crate::user::READ;
 
 impl Caller<'_> {
     /// The bytes of a file from `offset` on, at most `count`; links are followed.
@@ -27,28 +26,30 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::read`]; [`Error::Invalid`] for a link.
     pub fn read_at(&self, dir: &Dir, name: &[u8], offset: u64, count: usize) -> Result<Vec<u8>> {
-        check_name(name)?;
-        self.check(&dir.state.read(), PASS, name)?;
+        self.read_ref(FileRef::Name(dir, name), offset, count)
+    }
+
+    pub(crate) fn read_ref(&self, file: FileRef<'_>, offset: u64, count: usize) -> Result<Vec<u8>> {
         let may = |attributes: &Attributes| {
             if self.user.may(READ, attributes.mode, attributes.uid, attributes.gid) {
                 Ok(())
             } else {
-                Err(Error::Denied(shown(name)))
+                Err(Error::Denied(file.shown()))
             }
         };
         let contents = &self.inner.contents;
         let mut guard = None;
         loop {
             let mut elsewhere = None;
-            let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
-                Entry::Whiteout => Err(Error::NotFound(shown(name))),
-                Entry::Dir(_) => Err(Error::IsDir(shown(name))),
+            let found = self.find_file(file, |entry| match entry {
+                Entry::Whiteout | Entry::Link(_) => Err(Error::NotFound(file.shown())),
+                Entry::Dir(_) => Err(Error::IsDir(file.shown())),
                 Entry::Sized(attributes) => {
                     elsewhere = Some((attributes.inode, attributes.size));
                     may(&attributes).map(|()| Vec::new())
                 }
                 Entry::Symlink(..) => {
-                    Err(Error::Invalid(format!("'{}': it is a link", shown(name))))
+                    Err(Error::Invalid(format!("'{}': it is a link", file.shown())))
                 }
                 Entry::File(attributes, data) => {
                     may(&attributes)?;
@@ -57,11 +58,11 @@ impl Caller<'_> {
                     Ok(data[start..end].to_vec())
                 }
             })?;
-            let bytes = found.unwrap_or_else(|| Err(Error::NotFound(shown(name))))?;
+            let bytes = found.unwrap_or_else(|| Err(Error::NotFound(file.shown())))?;
             let Some((inode, size)) = elsewhere else { return Ok(bytes) };
             let refused = match contents.read(inode, size, offset, count) {
                 Ok(Some(bytes)) => return Ok(bytes),
-                Ok(None) => missing(name),
+                Ok(None) => Error::NoData(file.shown()),
                 Err(error) => error,
             };
             // It may have been replaced, cut or written to since its record was read. With the
@@ -85,19 +86,18 @@ impl Caller<'_> {
         })
     }
 
-    /// Writes bytes into a file of `dir` that has them in its record, and has room for these.
+    /// Writes bytes into a file that has them in its record, and has room for these.
     pub(crate) fn write_in_record(
         &self,
-        dir: &Dir,
-        name: &[u8],
+        file: FileRef<'_>,
         offset: u64,
         bytes: &[u8],
     ) -> Result<Stat> {
         let now = self.inner.time.now_ns();
-        let changed = self.change_file_at(dir, name, |attributes, data, is_sized| {
-            self.check_write(&attributes, name)?;
+        let changed = self.change_file(file, |attributes, data, is_sized| {
+            self.check_write(&attributes, file)?;
             if is_sized {
-                return Err(Error::NoData(shown(name)));
+                return Err(Error::NoData(file.shown()));
             }
             if bytes.is_empty() {
                 return Ok(None);
@@ -105,7 +105,7 @@ impl Caller<'_> {
             let end = offset.saturating_add(bytes.len() as u64);
             let limit = INLINE_BYTES_MAX as u64;
             if end > limit {
-                return Err(Error::TooLarge { path: shown(name), bytes: end, limit });
+                return Err(Error::TooLarge { path: file.shown(), bytes: end, limit });
             }
             let (start, end) = (offset as usize, end as usize);
             let mut data = data.to_vec();
@@ -118,7 +118,7 @@ impl Caller<'_> {
         });
         match changed? {
             Changed::File(stat) => Ok(stat),
-            Changed::Dir(_) => Err(Error::IsDir(shown(name))),
+            Changed::Dir(_) => Err(Error::IsDir(file.shown())),
         }
     }
 
@@ -138,15 +138,17 @@ impl Caller<'_> {
     /// # Errors
     /// As for [`Caller::read_link`].
     pub fn read_link_at(&self, dir: &Dir, name: &[u8]) -> Result<Vec<u8>> {
-        check_name(name)?;
-        self.check(&dir.state.read(), PASS, name)?;
-        let found = self.inner.layers.find(dir.state.id, name, |entry| match entry {
+        self.read_link_ref(FileRef::Name(dir, name))
+    }
+
+    pub(crate) fn read_link_ref(&self, file: FileRef<'_>) -> Result<Vec<u8>> {
+        let found = self.find_file(file, |entry| match entry {
             Entry::Symlink(_, target) => Some(target.to_vec()),
             _ => None,
         })?;
         match found {
-            None => Err(Error::NotFound(shown(name))),
-            Some(None) => Err(Error::Invalid(format!("'{}': it is no link", shown(name)))),
+            None => Err(Error::NotFound(file.shown())),
+            Some(None) => Err(Error::Invalid(format!("'{}': it is no link", file.shown()))),
             Some(Some(target)) => Ok(target),
         }
     }

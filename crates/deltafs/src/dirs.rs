@@ -12,7 +12,7 @@
 //! | create, unlink, setattr of a file, write | shared; the key itself is changed in one step |
 //! | mkdir, setattr of the directory | exclusive |
 //! | rmdir | parent and directory, exclusive |
-//! | rename | all directories of it, exclusive |
+//! | rename, link | all directories of it, exclusive |
 //!
 //! A thread that takes several locks takes them in the order of the numbers: no deadlock.
 //!

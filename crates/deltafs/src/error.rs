@@ -33,6 +33,20 @@ pub enum Error {
     /// EPERM: only the owner, or user 0, may do that.
     #[error("{0}: only its owner may do that")]
     NotOwner(String),
+    /// EPERM: a directory has one name.
+    #[error("{0}: a directory cannot have hard links")]
+    LinkedDir(String),
+    /// EMLINK.
+    #[error("{path}: it has {limit} names, the most that a file may have")]
+    TooManyLinks {
+        /// Which file.
+        path: String,
+        /// Names that it may have.
+        limit: u64,
+    },
+    /// EOPNOTSUPP.
+    #[error("{0}")]
+    Unsupported(String),
     /// EROFS.
     #[error("{0}: the name space is read-only")]
     ReadOnly(String),
@@ -132,7 +146,9 @@ impl Error {
             Error::IsDir(_) => "EISDIR",
             Error::NotEmpty(_) => "ENOTEMPTY",
             Error::Denied(_) => "EACCES",
-            Error::NotOwner(_) => "EPERM",
+            Error::NotOwner(_) | Error::LinkedDir(_) => "EPERM",
+            Error::TooManyLinks { .. } => "EMLINK",
+            Error::Unsupported(_) => "EOPNOTSUPP",
             Error::ReadOnly(_) => "EROFS",
             Error::TooLong { .. } => "ENAMETOOLONG",
             Error::Invalid(_) | Error::Usage(_) => "EINVAL",

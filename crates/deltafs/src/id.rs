@@ -26,6 +26,8 @@ pub(crate) const COUNT_BITS: u32 = 40;
 pub(crate) const EPOCH_MAX: u64 = (1 << 24) - 1;
 /// The bit that tells files from directories.
 const FILE_BIT: u128 = 1 << 127;
+/// No number of a file is smaller, and no number of a directory is as large.
+pub(crate) const FIRST_FILE: u128 = FILE_BIT;
 
 /// The number of a file, a symbolic link or a directory. No two of any logs have the same, but for
 /// directories that are meant to be one.

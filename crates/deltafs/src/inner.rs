@@ -9,8 +9,8 @@ use crate::names_cache::NamesCache;
 use crate::quota::NameCount;
 use keyrack_flodb::Db;
 use keyrack_measure::wall;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where times of files come from.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +50,11 @@ pub(crate) struct Inner {
     pub(crate) numbers: AtomicU64,
     /// Held while a directory gets another parent, so that two moves do not make a circle.
     pub(crate) moves: Mutex<()>,
+    /// Held while a record under the number of a file changes, so that names and their count change
+    /// together. It is taken with directories locked, and nothing is locked after it.
+    pub(crate) links: Mutex<()>,
+    /// Whether the writable log has the format of logs with hard links.
+    pub(crate) has_links: AtomicBool,
     pub(crate) time: TimeSource,
     /// The bytes of large files.
     pub(crate) contents: Contents,
@@ -83,6 +88,11 @@ impl Inner {
     /// The log to write to.
     pub(crate) fn top(&self, what: &str) -> Result<&Db> {
         self.layers.top().ok_or_else(|| Error::ReadOnly(what.to_owned()))
+    }
+
+    /// The right to change records under the numbers of files.
+    pub(crate) fn lock_links(&self) -> MutexGuard<'_, ()> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that no file has had.

@@ -11,8 +11,9 @@
 
 use crate::attributes::Changed;
 use crate::caller::{Caller, Kind, Stat};
-use crate::contents::{State, missing};
-use crate::error::{Error, Result, shown};
+use crate::contents::State;
+use crate::error::{Error, Result};
+use crate::file_ref::FileRef;
 use crate::id::Inode;
 use crate::inner::Dir;
 use crate::large_file::LargeFile;
@@ -72,13 +73,17 @@ impl Caller<'_> {
     /// [`Error::NoData`] if only the size of the file is known; [`Error::TooLarge`] beyond 2^63;
     /// those of the store and the machine.
     pub fn write_at(&self, dir: &Dir, name: &[u8], offset: u64, bytes: &[u8]) -> Result<Stat> {
+        self.write_ref(FileRef::Name(dir, name), offset, bytes)
+    }
+
+    pub(crate) fn write_ref(&self, file: FileRef<'_>, offset: u64, bytes: &[u8]) -> Result<Stat> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= LARGE_BYTES_MAX);
         let Some(end) = end else {
             let limit = LARGE_BYTES_MAX;
-            return Err(Error::TooLarge { path: shown(name), bytes: u64::MAX, limit });
+            return Err(Error::TooLarge { path: file.shown(), bytes: u64::MAX, limit });
         };
         if end <= INLINE_BYTES_MAX as u64 {
-            match self.write_in_record(dir, name, offset, bytes) {
+            match self.write_in_record(file, offset, bytes) {
                 // Its bytes are elsewhere, and that may be here.
                 Err(Error::NoData(_)) => {}
                 written => return written,
@@ -87,17 +92,17 @@ impl Caller<'_> {
         let contents = &self.inner.contents;
         let mut state = contents.lock_state();
         loop {
-            let stat = self.file_at(dir, name)?;
+            let stat = self.regular_file(file)?;
             if bytes.is_empty() {
                 return Ok(stat);
             }
             if stat.has_data && end <= INLINE_BYTES_MAX as u64 {
-                return self.write_in_record(dir, name, offset, bytes);
+                return self.write_in_record(file, offset, bytes);
             }
-            self.inner.top(&shown(name))?;
-            let moved = self.moved_out(&mut state, dir, name, &stat)?;
+            self.inner.top(&file.shown())?;
+            let moved = self.moved_out(&mut state, file, &stat)?;
             moved.file.write_at(offset, bytes)?;
-            let noted = self.note_size(dir, name, &moved, |size| size.max(end), None)?;
+            let noted = self.note_size(file, &moved, |size| size.max(end), None)?;
             if let Some(stat) = noted {
                 return Ok(stat);
             }
@@ -116,31 +121,40 @@ impl Caller<'_> {
         size: u64,
         mtime: Option<SetTime>,
     ) -> Result<Stat> {
+        self.resize_ref(FileRef::Name(dir, name), size, mtime)
+    }
+
+    pub(crate) fn resize_ref(
+        &self,
+        file: FileRef<'_>,
+        size: u64,
+        mtime: Option<SetTime>,
+    ) -> Result<Stat> {
         if size > LARGE_BYTES_MAX {
             let limit = LARGE_BYTES_MAX;
-            return Err(Error::TooLarge { path: shown(name), bytes: size, limit });
+            return Err(Error::TooLarge { path: file.shown(), bytes: size, limit });
         }
         let contents = &self.inner.contents;
         let mut state = contents.lock_state();
         loop {
-            let stat = self.file_at(dir, name)?;
+            let stat = self.regular_file(file)?;
             let fits = stat.has_data && size <= INLINE_BYTES_MAX as u64;
             if fits || size == 0 {
                 let set = SetAttributes { size: Some(size), mtime, ..SetAttributes::default() };
-                let (changed, left) = self.set_in_record(dir, name, &set)?;
+                let (changed, left) = self.set_in_record(file, &set)?;
                 if let Some(inode) = left {
                     contents.remove_in(&mut state, inode)?;
                 }
                 return Ok(changed);
             }
-            self.inner.top(&shown(name))?;
-            let moved = self.moved_out(&mut state, dir, name, &stat)?;
+            self.inner.top(&file.shown())?;
+            let moved = self.moved_out(&mut state, file, &stat)?;
             if size < stat.size {
                 moved.file.check_cut(size)?;
             } else {
                 moved.file.set_len(size)?;
             }
-            if let Some(changed) = self.note_size(dir, name, &moved, |_| size, mtime)? {
+            if let Some(changed) = self.note_size(file, &moved, |_| size, mtime)? {
                 if size < stat.size {
                     moved.file.set_len(size)?;
                 }
@@ -152,8 +166,8 @@ impl Caller<'_> {
 
     /// Whether a change of size concerns bytes that are, or come to be, outside of the record. A
     /// file without any gets a size alone: its bytes are elsewhere.
-    pub(crate) fn is_resized_here(&self, dir: &Dir, name: &[u8], size: u64) -> Result<bool> {
-        let stat = self.stat_at(dir, name)?;
+    pub(crate) fn is_resized_here(&self, file: FileRef<'_>, size: u64) -> Result<bool> {
+        let stat = self.stat_ref(file)?;
         if stat.kind != Kind::File || size == 0 || stat.size == 0 {
             return Ok(false);
         }
@@ -164,38 +178,32 @@ impl Caller<'_> {
         }
     }
 
-    fn file_at(&self, dir: &Dir, name: &[u8]) -> Result<Stat> {
-        let stat = self.stat_at(dir, name)?;
+    fn regular_file(&self, file: FileRef<'_>) -> Result<Stat> {
+        let stat = self.stat_ref(file)?;
         match stat.kind {
             Kind::File => Ok(stat),
-            Kind::Dir => Err(Error::IsDir(shown(name))),
-            Kind::Symlink => Err(Error::Invalid(format!("'{}': it is a link", shown(name)))),
+            Kind::Dir => Err(Error::IsDir(file.shown())),
+            Kind::Symlink => Err(Error::Invalid(format!("'{}': it is a link", file.shown()))),
         }
     }
 
     /// The file with the bytes, made of those of the record if they are there.
-    fn moved_out(
-        &self,
-        state: &mut State,
-        dir: &Dir,
-        name: &[u8],
-        stat: &Stat,
-    ) -> Result<MovedOut> {
+    fn moved_out(&self, state: &mut State, file: FileRef<'_>, stat: &Stat) -> Result<MovedOut> {
         let contents = &self.inner.contents;
         let inode = stat.inode;
         // Before bytes change, whether they may is asked.
         let mut bytes = Vec::new();
-        self.change_file_at(dir, name, |attributes, data, _| {
+        self.change_file(file, |attributes, data, _| {
             bytes = data.to_vec();
-            self.check_write(&attributes, name).map(|()| None)
+            self.check_write(&attributes, file).map(|()| None)
         })?;
         if stat.has_data {
             let file = contents.create(state, inode, &bytes)?;
             return Ok(MovedOut { inode, file, of_record: Some(bytes) });
         }
-        let file = contents.open_to_write(state, inode, stat.size)?;
-        let file = file.ok_or_else(|| missing(name))?;
-        Ok(MovedOut { inode, file, of_record: None })
+        let opened = contents.open_to_write(state, inode, stat.size)?;
+        let opened = opened.ok_or_else(|| Error::NoData(file.shown()))?;
+        Ok(MovedOut { inode, file: opened, of_record: None })
     }
 
     /// The entry was changed by somebody else meanwhile: what was made of it goes.
@@ -210,8 +218,7 @@ impl Caller<'_> {
     /// more what they were made of.
     fn note_size(
         &self,
-        dir: &Dir,
-        name: &[u8],
+        file: FileRef<'_>,
         moved: &MovedOut,
         size: impl FnOnce(u64) -> u64,
         mtime: Option<SetTime>,
@@ -222,8 +229,8 @@ impl Caller<'_> {
             Some(SetTime::Now) | None => now,
         };
         let mut is_same = true;
-        let changed = self.change_file_at(dir, name, |attributes, data, is_sized| {
-            self.check_write(&attributes, name)?;
+        let changed = self.change_file(file, |attributes, data, is_sized| {
+            self.check_write(&attributes, file)?;
             is_same = attributes.inode == moved.inode
                 && match &moved.of_record {
                     Some(bytes) => !is_sized && data == &bytes[..],
@@ -239,7 +246,7 @@ impl Caller<'_> {
         });
         match changed? {
             Changed::File(stat) => Ok(is_same.then_some(stat)),
-            Changed::Dir(_) => Err(Error::IsDir(shown(name))),
+            Changed::Dir(_) => Err(Error::IsDir(file.shown())),
         }
     }
 }

@@ -13,13 +13,18 @@
 //! logs that did not know of each other may have made the same. Within a log the store below knows
 //! which record is newer.
 //!
+//! A file with hard links has its record under its number, and its names hold the number. Each of
+//! these keys is looked up in the same way. So a name of a lower log leads to the record of a
+//! higher log that has changed the file.
+//!
 //! A read costs a filter probe for each log without the name. A listing is a merge of as many walks
 //! as there are logs.
 
-use crate::error::{Error, Result};
-use crate::id::DirId;
-use crate::record::{DirNode, Entry, KIND_ENTRY, Key, Node, Touched};
+use crate::error::{Error, Result, shown};
+use crate::id::{DirId, Inode};
+use crate::record::{DirNode, Entry, KIND_ENTRY, KIND_LINK, Key, Node, Touched};
 use keyrack_flodb::{Db, Iter};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The logs, the highest first.
 #[derive(Debug)]
@@ -58,8 +63,51 @@ impl Layers {
         &self.all
     }
 
-    /// Lends the entry to `visit`, if there is one.
+    /// Lends the entry to `visit`, if there is one. Of a file with hard links that is the record
+    /// under its number.
     pub(crate) fn find<R>(
+        &self,
+        dir: DirId,
+        name: &[u8],
+        visit: impl FnOnce(Entry<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut visit = Some(visit);
+        let mut missing = None;
+        loop {
+            let found = self.find_raw(dir, name, |entry| match entry {
+                Entry::Link(number) => Err(number),
+                // A name has one entry.
+                entry => Ok(visit.take().map(|visit| visit(entry))),
+            })?;
+            let number = match found {
+                None => return Ok(None),
+                Some(Ok(visited)) => return Ok(visited),
+                Some(Err(number)) => number,
+            };
+            let visited = self.find_number(number, |entry| {
+                // A number has one record.
+                visit.take().map(|visit| visit(entry))
+            })?;
+            if let Some(visited) = visited {
+                return Ok(visited);
+            }
+            // The last name went meanwhile, and its entry before the record; no number comes again.
+            if missing == Some(number) {
+                return Err(Error::Corruption {
+                    path: self.all[0].dir().to_owned(),
+                    what: format!(
+                        "'{}' of directory {dir:?} is a name of the file {number}, which no log \
+                         has",
+                        shown(name)
+                    ),
+                });
+            }
+            missing = Some(number);
+        }
+    }
+
+    /// Lends what stands under a name to `visit`: of a file with hard links its number.
+    pub(crate) fn find_raw<R>(
         &self,
         dir: DirId,
         name: &[u8],
@@ -68,7 +116,47 @@ impl Layers {
         find_in(&self.all, dir, name, visit)
     }
 
+    /// Lends the record of a file with hard links to `visit`. If the writable log says that the
+    /// file is gone, it is.
+    pub(crate) fn find_number<R>(
+        &self,
+        number: Inode,
+        visit: impl FnOnce(Entry<'_>) -> R,
+    ) -> Result<Option<R>> {
+        find_number_in(&self.all, self.is_writable, number, visit)
+    }
+
     /// The same without the writable log.
+    pub(crate) fn find_number_below<R>(
+        &self,
+        number: Inode,
+        visit: impl FnOnce(Entry<'_>) -> R,
+    ) -> Result<Option<R>> {
+        find_number_in(self.lower(), false, number, visit)
+    }
+
+    /// The names that all logs together have for files with hard links. O(entries).
+    pub(crate) fn names_of(&self, numbers: &BTreeSet<Inode>) -> Result<Names> {
+        let mut names = Names::new();
+        if numbers.is_empty() {
+            return Ok(names);
+        }
+        let mut entries = Merged::new(&self.all, &DirId::ROOT.to_bytes(), None)?;
+        while entries.next()? {
+            if entries.value(0).first() != Some(&KIND_LINK) {
+                continue;
+            }
+            let (dir, name) = entries.entry_key()?;
+            if let Entry::Link(number) = Entry::read(entries.path(0), dir, name, entries.value(0))?
+                && numbers.contains(&number)
+            {
+                names.entry(number).or_default().push((dir, name.to_vec()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// As [`Layers::find_raw`], without the writable log.
     pub(crate) fn find_below<R>(
         &self,
         dir: DirId,
@@ -138,6 +226,9 @@ impl Layers {
     }
 }
 
+/// The names of files with hard links: directories, and names in them.
+pub(crate) type Names = BTreeMap<Inode, Vec<(DirId, Vec<u8>)>>;
+
 /// The directories in a directory, counted. O(entries).
 pub(crate) fn count_dirs(dbs: &[Db], dir: DirId) -> Result<i64> {
     let mut count = 0;
@@ -165,6 +256,32 @@ fn find_in<R>(
         })?;
         if let Some(found) = found {
             return found;
+        }
+    }
+    Ok(None)
+}
+
+/// A log that says that the file is gone is passed over, unless it is the writable one: somebody
+/// asks for the file, so another log, which did not know of the removal, has a name of it.
+fn find_number_in<R>(
+    dbs: &[Db],
+    has_writable: bool,
+    number: Inode,
+    visit: impl FnOnce(Entry<'_>) -> R,
+) -> Result<Option<R>> {
+    let key = Key::number(number);
+    let mut visit = Some(visit);
+    for (index, db) in dbs.iter().enumerate() {
+        let found = db.get_with(&key, |value| -> Result<Option<R>> {
+            match Entry::read_numbered(db.dir(), number, value)? {
+                Entry::Whiteout => Ok(None),
+                entry => Ok(visit.take().map(|visit| visit(entry))),
+            }
+        })?;
+        match found.transpose()? {
+            Some(None) if has_writable && index == 0 => return Ok(None),
+            Some(Some(visited)) => return Ok(Some(visited)),
+            Some(None) | None => {}
         }
     }
     Ok(None)

@@ -4,7 +4,7 @@
 //! comes once, in the order of names, whatever comes and goes between the pages; a cookie lives as
 //! long as the directory, over restarts as well. A page is one moment of the directory.
 
-use crate::caller::{Caller, Found, Kind, Stat};
+use crate::caller::{Caller, Found, Kind, Named, Stat};
 use crate::dirs::DirState;
 use crate::error::{Error, Result};
 use crate::id::DirId;
@@ -68,7 +68,13 @@ impl Caller<'_> {
         while entries.next()? {
             let (_, name) = entries.entry_key()?;
             let entry = Entry::read(entries.path(0), dir.state.id, name, entries.value(0))?;
-            let Some(found) = Found::of(entry) else { continue };
+            let found = match Named::of(entry) {
+                // The page is older than the record, whose last name may have gone meanwhile.
+                Some(Named::Link(_)) => self.lookup(dir.state.id, name)?,
+                Some(Named::Entry(found)) => Some(found),
+                None => None,
+            };
+            let Some(found) = found else { continue };
             if page.entries.len() == count {
                 page.next = page.entries.last().map(|entry| entry.name.clone());
                 break;

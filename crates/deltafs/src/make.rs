@@ -7,7 +7,7 @@
 //!
 //! A directory is a batch: the entry, what it is, and its parent's count.
 
-use crate::caller::{Caller, Found, Kind, Stat};
+use crate::caller::{Caller, Found, Kind, Named, Stat};
 use crate::dirs::{DirInfo, DirState};
 use crate::error::{Error, Result, shown};
 use crate::id::{DirId, Inode};
@@ -105,7 +105,7 @@ impl Caller<'_> {
 
     /// Makes an empty file without asking whether there is an entry, or whether the user may: a
     /// file that is there is replaced. For jobs that know their names to be new. A directory of
-    /// that name would be lost with all that is in it.
+    /// that name would be lost with all that is in it, and a hard link would still be counted.
     ///
     /// # Errors
     /// As for [`Caller::create`], but for what is not checked.
@@ -162,63 +162,55 @@ impl Caller<'_> {
     ) -> Result<Created> {
         check_name(name)?;
         let inner = self.inner;
-        let top = inner.layers.top();
         let id = dir.state.id;
         let info = dir.state.read();
         self.check(&info, PASS, name)?;
-        // Below nothing changes, so that answer lasts.
-        let below = inner.lower_entry(id, name)?;
-        let may_write = self.check(&info, WRITE, name);
-        let now = inner.time.now_ns();
-        let mut entry = Some(entry);
-        let mut made: Result<Stat> = Err(Error::ReadOnly(shown(name)));
-        let mut is_new = false;
-        let mut decide = |value: Option<&[u8]>| {
-            let found = match value.map(|value| Entry::read(inner.store_path(), id, name, value)) {
-                None => below,
-                Some(Ok(entry)) => Found::of(entry),
-                Some(Err(error)) => {
-                    made = Err(error);
-                    return Change::Keep;
-                }
-            };
-            if let Some(found) = found {
-                made = self.take_existing(found, name, if_exists);
-                return Change::Keep;
-            }
-            let names = &inner.name_count;
-            let reserved = match &may_write {
-                Ok(()) => names.check_length(name).and_then(|()| names.reserve(name, 1)),
-                Err(error) => Err(error.clone()),
-            };
-            if let Err(error) = reserved {
-                made = Err(error);
-                return Change::Keep;
-            }
-            let Some(entry) = entry.take() else { return Change::Keep };
-            let entry = entry(self.attributes(&info, mode, now));
-            made = match Found::of(entry) {
-                Some(Found::Other(stat)) => Ok(stat),
-                _ => Err(Error::Invalid(shown(name))),
-            };
-            is_new = true;
-            Change::Put(entry.encode())
+        let mut file = NewFile {
+            caller: self,
+            dir: (id, &info),
+            name,
+            mode,
+            if_exists,
+            // Below nothing changes, so that answer lasts.
+            below: inner.lower_entry(id, name)?,
+            may_write: self.check(&info, WRITE, name),
+            now_ns: inner.time.now_ns(),
+            entry: Some(entry),
+            made: Err(Error::ReadOnly(shown(name))),
+            is_new: false,
+            is_link: false,
         };
-        match top {
+        match inner.layers.top() {
             Some(top) => {
-                let updated = top.update(&Key::entry(id, name), WriteOptions::default(), decide);
+                let (key, options) = (Key::entry(id, name), WriteOptions::default());
+                let updated = top.update(&key, options, |value| file.decide(value));
                 if let Err(error) = updated {
-                    inner.name_count.release(u64::from(is_new));
+                    inner.name_count.release(u64::from(file.is_new));
                     return Err(error.into());
                 }
             }
             // What is there is found in a read-only name space as well.
-            None if below.is_some() => drop(decide(None)),
+            None if file.below.is_some() => drop(file.decide(None)),
             None => {}
+        }
+        let NewFile { made, is_new, is_link, entry, now_ns, .. } = file;
+        if is_link {
+            drop(info);
+            return match self.lookup(id, name)? {
+                Some(found) => {
+                    let stat = self.take_existing(found, name, if_exists)?;
+                    Ok(Created { stat, is_new: false })
+                }
+                // The name went meanwhile.
+                None => {
+                    let entry = entry.expect("nothing was made of it");
+                    self.make_file(dir, name, mode, if_exists, entry)
+                }
+            };
         }
         let stat = made?;
         if is_new {
-            self.touch(dir, &info, now)?;
+            self.touch(dir, &info, now_ns)?;
         }
         Ok(Created { stat, is_new })
     }
@@ -406,5 +398,64 @@ impl Caller<'_> {
             return Ok(first);
         }
         Ok(DirId::again(dir.state.id, name, self.inner.number()))
+    }
+}
+
+/// A file that is to be made: decided while other writers of its name wait.
+struct NewFile<'a, F> {
+    caller: &'a Caller<'a>,
+    dir: (DirId, &'a DirInfo),
+    name: &'a [u8],
+    mode: u32,
+    if_exists: IfExists,
+    /// What lower logs have under the name.
+    below: Option<Named>,
+    may_write: Result<()>,
+    now_ns: u64,
+    /// It is called once.
+    entry: Option<F>,
+    made: Result<Stat>,
+    is_new: bool,
+    /// The name is that of a file with hard links.
+    is_link: bool,
+}
+
+impl<'e, F: FnOnce(Attributes) -> Entry<'e>> NewFile<'_, F> {
+    fn decide(&mut self, value: Option<&[u8]>) -> Change<Vec<u8>> {
+        let inner = self.caller.inner;
+        let (id, info) = self.dir;
+        let name = self.name;
+        match inner.named(id, name, value, self.below) {
+            Ok(None) => {}
+            Ok(Some(Named::Link(_))) => {
+                self.is_link = true;
+                return Change::Keep;
+            }
+            Ok(Some(Named::Entry(found))) => {
+                self.made = self.caller.take_existing(found, name, self.if_exists);
+                return Change::Keep;
+            }
+            Err(error) => {
+                self.made = Err(error);
+                return Change::Keep;
+            }
+        }
+        let names = &inner.name_count;
+        let reserved = match &self.may_write {
+            Ok(()) => names.check_length(name).and_then(|()| names.reserve(name, 1)),
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = reserved {
+            self.made = Err(error);
+            return Change::Keep;
+        }
+        let Some(entry) = self.entry.take() else { return Change::Keep };
+        let entry = entry(self.caller.attributes(info, self.mode, self.now_ns));
+        self.made = match Found::of(entry) {
+            Some(Found::Other(stat)) => Ok(stat),
+            _ => Err(Error::Invalid(shown(name))),
+        };
+        self.is_new = true;
+        Change::Put(entry.encode())
     }
 }

@@ -1,7 +1,7 @@
 //! Opening name spaces, and what a log says about itself.
 //!
 //! ```text
-//!   key     0: 16 bytes | "format"   which format, as text
+//!   key     0: 16 bytes | "format"   which format, as text: another from the first hard link on
 //!           0: 16 bytes | "log"      8 bytes: its number
 //!           0: 16 bytes | "epoch"    8 bytes: how often it was opened for writing
 //!           0: 16 bytes | "base"     JSON: the logs below, as publications, the highest first
@@ -27,10 +27,12 @@ use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 pub(crate) const FORMAT: &[u8] = b"keyrack-deltafs 2";
+/// The format of a log from its first hard link on. Programs that do not know of links refuse it.
+pub(crate) const FORMAT_LINKS: &[u8] = b"keyrack-deltafs 3";
 
 /// That of earlier versions, whose records are read as well.
 const FORMAT_1: &[u8] = b"keyrack-deltafs 1";
@@ -83,6 +85,8 @@ pub struct LogHead {
     pub epoch: u64,
     /// The publications that it was begun on, the highest first.
     pub base: Vec<Reference>,
+    /// Whether files of it, or of the logs below it, have had several names.
+    pub has_links: bool,
 }
 
 impl LogHead {
@@ -101,7 +105,8 @@ impl LogHead {
                 Ok(None)
             };
         };
-        if format != FORMAT && format != FORMAT_1 {
+        let has_links = format == FORMAT_LINKS;
+        if !has_links && format != FORMAT && format != FORMAT_1 {
             let what = format!("has the format '{}'", format.escape_ascii());
             return Err(not_ours(db.dir(), &what));
         }
@@ -120,7 +125,7 @@ impl LogHead {
         let base = get(b"base")?.ok_or_else(|| damaged("it is missing".to_owned()))?;
         let base = serde_json::from_slice(&base).map_err(|error| damaged(error.to_string()))?;
         let log = LogId::from_bits(number(b"log")?);
-        Ok(Some(LogHead { log, epoch: number(b"epoch")?, base }))
+        Ok(Some(LogHead { log, epoch: number(b"epoch")?, base, has_links }))
     }
 
     /// Reads it from the store in `dir`, which may be open elsewhere. `None` if there is no store.
@@ -161,7 +166,7 @@ impl Namespace {
     pub fn open_in(fs: Arc<dyn Fs>, dir: &Path, settings: Settings) -> Result<Namespace> {
         settings.quota.check()?;
         let top = Db::open_in(Arc::clone(&fs), dir, settings.store.clone())?;
-        let lower = open_lower(&fs, &settings.lower)?;
+        let (lower, mut has_links) = open_lower(&fs, &settings.lower)?;
         let head = LogHead::of(&top)?;
         let mut batch = Batch::new();
         let system = |name: &[u8]| Key::entry(DirId::SYSTEM, name);
@@ -177,8 +182,10 @@ impl Namespace {
             Some(head) => (head.log, head.epoch + 1, false),
             None => (settings.log.unwrap_or_else(|| draw(&*fs, dir)), 1, true),
         };
+        // What is changed of files with hard links below has the format of these.
+        has_links |= head.as_ref().is_some_and(|head| head.has_links);
         // An earlier format is not left below records of this one.
-        batch.put(&system(b"format"), FORMAT);
+        batch.put(&system(b"format"), if has_links { FORMAT_LINKS } else { FORMAT });
         if is_new {
             batch.put(&system(b"log"), &log.0.to_be_bytes());
             let base =
@@ -207,7 +214,7 @@ impl Namespace {
             contents.sweep(&with_contents(&layers)?)?;
         }
         let name_count = NameCount::of(settings.quota, &layers)?;
-        Ok(Namespace::assemble(layers, (log, epoch), contents, name_count, &settings))
+        Ok(Namespace::assemble(layers, (log, epoch, has_links), contents, name_count, &settings))
     }
 
     /// Opens logs for reading only, the highest first. No file changes, and whoever writes to them
@@ -231,7 +238,7 @@ impl Namespace {
         if logs.is_empty() {
             return Err(Error::Usage("a view needs at least one log".to_owned()));
         }
-        let stores = open_lower(&fs, logs)?;
+        let (stores, has_links) = open_lower(&fs, logs)?;
         let head = LogHead::of(&stores[0])?;
         let head = head.ok_or_else(|| not_ours(&logs[0], "is empty"))?;
         let (log, epoch) = (head.log, head.epoch);
@@ -245,12 +252,12 @@ impl Namespace {
         }
         let contents = Contents::of(&fs, layers.all())?;
         let name_count = NameCount::uncounted(settings.quota);
-        Ok(Namespace::assemble(layers, (log, epoch), contents, name_count, &settings))
+        Ok(Namespace::assemble(layers, (log, epoch, has_links), contents, name_count, &settings))
     }
 
     fn assemble(
         layers: Layers,
-        (log, epoch): (LogId, u64),
+        (log, epoch, has_links): (LogId, u64, bool),
         contents: Contents,
         name_count: NameCount,
         settings: &Settings,
@@ -264,6 +271,8 @@ impl Namespace {
                 names: NamesCache::new(settings.names_max),
                 numbers: AtomicU64::new(first_number(epoch)),
                 moves: Mutex::new(()),
+                links: Mutex::new(()),
+                has_links: AtomicBool::new(has_links),
                 time: settings.time.clone(),
                 contents,
                 name_count,
@@ -282,7 +291,8 @@ fn with_contents(layers: &Layers) -> Result<BTreeSet<Inode>> {
             found.extend(large_in_record(entries.path(0), entries.value(0))?);
             continue;
         }
-        if dir == DirId::SYSTEM || name.is_empty() {
+        let is_number = name.is_empty() && dir.inode().is_file();
+        if dir == DirId::SYSTEM || (name.is_empty() && !is_number) {
             continue;
         }
         if let Entry::Sized(attributes) = Entry::read(entries.path(0), dir, name, entries.value(0))?
@@ -293,16 +303,17 @@ fn with_contents(layers: &Layers) -> Result<BTreeSet<Inode>> {
     Ok(found)
 }
 
-fn open_lower(fs: &Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<Vec<Db>> {
+/// Opens logs that are only read. Whether any of them has hard links.
+fn open_lower(fs: &Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<(Vec<Db>, bool)> {
     let mut stores = Vec::with_capacity(dirs.len());
+    let mut has_links = false;
     for dir in dirs {
         let store = Db::open_read_only_in(Arc::clone(fs), dir, read_options())?;
-        if LogHead::of(&store)?.is_none() {
-            return Err(not_ours(dir, "is empty"));
-        }
+        let head = LogHead::of(&store)?.ok_or_else(|| not_ours(dir, "is empty"))?;
+        has_links |= head.has_links;
         stores.push(store);
     }
-    Ok(stores)
+    Ok((stores, has_links))
 }
 
 /// A number for a new log, of everything that differs between logs.

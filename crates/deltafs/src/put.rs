@@ -12,6 +12,7 @@ use crate::attributes::Changed;
 use crate::caller::{Caller, Found, Stat};
 use crate::contents::State;
 use crate::error::{Error, Result, shown};
+use crate::file_ref::FileRef;
 use crate::id::Inode;
 use crate::inner::Dir;
 use crate::name::check_name;
@@ -125,8 +126,8 @@ impl Caller<'_> {
         // Nobody may write to the old ones meanwhile.
         let mut state = contents.lock_state();
         let mut left = None;
-        let changed = self.change_file_at(dir, name, |attributes, _, is_sized| {
-            self.check_write(&attributes, name)?;
+        let changed = self.change_file(FileRef::Name(dir, name), |attributes, _, is_sized| {
+            self.check_write(&attributes, FileRef::Name(dir, name))?;
             left = is_sized.then_some(attributes.inode);
             let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
             let (mtime_ns, ctime_ns) = (now, now);
@@ -156,16 +157,18 @@ impl Caller<'_> {
         let mut guard: Option<MutexGuard<'_, State>> = None;
         loop {
             let mut replaced = None;
-            let changed = self.change_file_at(dir, name, |attributes, _, is_sized| {
-                self.check_write(&attributes, name)?;
-                replaced = is_sized.then_some(attributes.inode);
-                if is_sized && guard.is_none() {
-                    return Ok(None);
-                }
-                let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
-                let changed = Attributes { mode, size, mtime_ns: now, ctime_ns: now, ..attributes };
-                Ok(Some((changed, bytes.to_vec(), false)))
-            })?;
+            let changed =
+                self.change_file(FileRef::Name(dir, name), |attributes, _, is_sized| {
+                    self.check_write(&attributes, FileRef::Name(dir, name))?;
+                    replaced = is_sized.then_some(attributes.inode);
+                    if is_sized && guard.is_none() {
+                        return Ok(None);
+                    }
+                    let mode = self.user.mode_after_write(attributes.mode, attributes.gid);
+                    let changed =
+                        Attributes { mode, size, mtime_ns: now, ctime_ns: now, ..attributes };
+                    Ok(Some((changed, bytes.to_vec(), false)))
+                })?;
             match (replaced, &mut guard) {
                 (None, _) => {}
                 (Some(inode), Some(state)) => contents.remove_in(state, inode)?,

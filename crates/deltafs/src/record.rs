@@ -3,6 +3,7 @@
 //! ```text
 //!   key    directory: 16 bytes, big-endian | name                an entry
 //!   key    directory: 16 bytes, big-endian                       the directory itself
+//!   key    file: 16 bytes, big-endian                            a file with hard links
 //!   value  kind: u8 | fields
 //! ```
 //!
@@ -26,6 +27,7 @@ pub(crate) const KIND_SYMLINK: u8 = 0x25;
 pub(crate) const KIND_DIR: u8 = 0x16;
 pub(crate) const KIND_TOUCHED: u8 = 0x17;
 pub(crate) const KIND_REMOVED: u8 = 0x18;
+pub(crate) const KIND_LINK: u8 = 0x19;
 
 /// The kinds of files and links in logs of the first format, which have their attributes in another
 /// order. They are read, and not written any more.
@@ -64,6 +66,8 @@ pub(crate) enum Entry<'a> {
     Sized(Attributes),
     /// A symbolic link with its target.
     Symlink(Attributes, &'a [u8]),
+    /// One of the names of a file: its record is under this number.
+    Link(Inode),
 }
 
 /// What stands under the key of a directory itself.
@@ -115,6 +119,11 @@ impl Key {
     pub(crate) fn node(dir: DirId) -> Key {
         Key::entry(dir, &[])
     }
+
+    /// The key of the record of a file with hard links.
+    pub(crate) fn number(number: Inode) -> Key {
+        Key::entry(DirId(number.0), &[])
+    }
 }
 
 impl std::ops::Deref for Key {
@@ -125,7 +134,8 @@ impl std::ops::Deref for Key {
     }
 }
 
-/// The directory and the name of a key; an empty name is the directory itself.
+/// The directory and the name of a key; an empty name is the directory itself, or, under the number
+/// of a file, the file.
 pub(crate) fn parse_key(key: &[u8]) -> Option<(DirId, &[u8])> {
     let (dir, name) = key.split_first_chunk::<16>()?;
     Some((DirId(u128::from_be_bytes(*dir)), name))
@@ -142,19 +152,37 @@ impl Entry<'_> {
             Entry::Symlink(attributes, target) => {
                 Entry::Symlink(Attributes { ctime_ns, ..attributes }, target)
             }
-            Entry::Whiteout | Entry::Dir(_) => self,
+            Entry::Whiteout | Entry::Dir(_) | Entry::Link(_) => self,
+        }
+    }
+
+    /// What a file or a symbolic link has beside its bytes.
+    pub(crate) fn attributes(&self) -> Option<Attributes> {
+        match self {
+            Entry::File(attributes, _)
+            | Entry::Sized(attributes)
+            | Entry::Symlink(attributes, _) => Some(*attributes),
+            Entry::Whiteout | Entry::Dir(_) | Entry::Link(_) => None,
+        }
+    }
+
+    /// The same file with another count of names.
+    pub(crate) fn with_nlink(self, nlink: u32) -> Self {
+        match self {
+            Entry::File(attributes, data) => Entry::File(Attributes { nlink, ..attributes }, data),
+            Entry::Sized(attributes) => Entry::Sized(Attributes { nlink, ..attributes }),
+            Entry::Symlink(attributes, target) => {
+                Entry::Symlink(Attributes { nlink, ..attributes }, target)
+            }
+            Entry::Whiteout | Entry::Dir(_) | Entry::Link(_) => self,
         }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Entry::Whiteout => vec![KIND_WHITEOUT],
-            Entry::Dir(id) => {
-                let mut out = Vec::with_capacity(17);
-                out.push(KIND_ENTRY);
-                out.extend_from_slice(&id.to_bytes());
-                out
-            }
+            Entry::Dir(id) => numbered(KIND_ENTRY, id.0),
+            Entry::Link(number) => numbered(KIND_LINK, number.0),
             Entry::File(attributes, data) => attributes.encode(KIND_FILE, data),
             Entry::Sized(attributes) => attributes.encode(KIND_SIZED, &[]),
             Entry::Symlink(attributes, target) => attributes.encode(KIND_SYMLINK, target),
@@ -174,6 +202,11 @@ impl Entry<'_> {
                 let id: [u8; 16] = fields.try_into().ok()?;
                 let id = DirId(u128::from_be_bytes(id));
                 (!id.inode().is_file() && id.0 > 1).then_some(Entry::Dir(id))
+            }
+            KIND_LINK => {
+                let number: [u8; 16] = fields.try_into().ok()?;
+                let number = Inode(u128::from_be_bytes(number));
+                number.is_file().then_some(Entry::Link(number))
             }
             KIND_FILE | KIND_FILE_1 => {
                 let (attributes, data) = attributes()?;
@@ -205,6 +238,27 @@ impl Entry<'_> {
             Error::Corruption { path: store.to_owned(), what }
         })
     }
+
+    /// Reads what stands under the number of a file.
+    pub(crate) fn read_numbered<'v>(
+        store: &std::path::Path,
+        number: Inode,
+        value: &'v [u8],
+    ) -> Result<Entry<'v>> {
+        let entry = Entry::decode(value);
+        entry.filter(|entry| !matches!(entry, Entry::Dir(_) | Entry::Link(_))).ok_or_else(|| {
+            let what = format!("the record of the file {number} is damaged");
+            Error::Corruption { path: store.to_owned(), what }
+        })
+    }
+}
+
+/// A value that is a number alone.
+fn numbered(kind: u8, number: u128) -> Vec<u8> {
+    let mut out = Vec::with_capacity(17);
+    out.push(kind);
+    out.extend_from_slice(&number.to_be_bytes());
+    out
 }
 
 /// The bits of a number that count the files of an epoch.
@@ -423,6 +477,7 @@ mod tests {
             Entry::File(attributes(0), &[]),
             Entry::Sized(attributes(u64::MAX)),
             Entry::Symlink(attributes(3), b"../x"),
+            Entry::Link(Inode::file(LogId(9), 77)),
         ];
         for entry in entries {
             assert_eq!(Entry::decode(&entry.encode()), Some(entry));
@@ -470,6 +525,8 @@ mod tests {
         }
         assert_eq!(Entry::decode(&[&entry[..], &[0]].concat()), None);
         assert_eq!(Entry::decode(&Entry::File(attributes(2), b"x").encode()), None);
+        let of_dir = [&[KIND_LINK][..], &DirId::ROOT.to_bytes()].concat();
+        assert_eq!(Entry::decode(&of_dir), None, "the number of a directory");
         for node in nodes() {
             let bytes = node.encode();
             for len in 0..bytes.len() {

@@ -5,7 +5,7 @@
 //! byte under its number, so that the number is never given again, and what other logs have under
 //! it stays hidden.
 
-use crate::caller::{Caller, Found, Kind};
+use crate::caller::{Caller, Found, Kind, Named};
 use crate::error::{Error, Result, shown};
 use crate::id::DirId;
 use crate::inner::{Dir, Inner};
@@ -46,22 +46,19 @@ impl Caller<'_> {
         let below = inner.lower_entry(id, name)?;
         let may_write = self.check(&info, WRITE, name);
         let mut removed = Ok(());
-        let mut elsewhere = None;
+        let (mut elsewhere, mut is_link) = (None, false);
         let mut decide = |value: Option<&[u8]>| {
-            let found = match value.map(|value| Entry::read(inner.store_path(), id, name, value)) {
-                None => below,
-                Some(Ok(entry)) => Found::of(entry),
-                Some(Err(error)) => {
-                    removed = Err(error);
-                    return Change::Keep;
-                }
-            };
-            removed = match found {
-                None => Err(Error::NotFound(shown(name))),
-                Some(Found::Dir(_)) => Err(Error::IsDir(shown(name))),
-                Some(Found::Other(stat)) => {
+            removed = match inner.named(id, name, value, below) {
+                Err(error) => Err(error),
+                Ok(None) => Err(Error::NotFound(shown(name))),
+                Ok(Some(Named::Entry(Found::Dir(_)))) => Err(Error::IsDir(shown(name))),
+                Ok(Some(Named::Entry(Found::Other(stat)))) => {
                     elsewhere = (!stat.has_data).then_some(stat.inode);
                     may_write.clone().and_then(|()| self.check_sticky(&info, stat.uid, name))
+                }
+                Ok(Some(Named::Link(_))) => {
+                    is_link = true;
+                    return Change::Keep;
                 }
             };
             match (&removed, below) {
@@ -78,6 +75,10 @@ impl Caller<'_> {
             }
         }
         removed?;
+        if is_link {
+            drop(info);
+            return self.unlink_link(dir, name);
+        }
         inner.name_count.release(1);
         self.touch(dir, &info, inner.time.now_ns())?;
         drop(info);
@@ -229,8 +230,22 @@ impl Inner {
     }
 
     /// What the logs below the writable one have under a name.
-    pub(crate) fn lower_entry(&self, dir: DirId, name: &[u8]) -> Result<Option<Found>> {
-        Ok(self.layers.find_below(dir, name, Found::of)?.flatten())
+    pub(crate) fn lower_entry(&self, dir: DirId, name: &[u8]) -> Result<Option<Named>> {
+        Ok(self.layers.find_below(dir, name, Named::of)?.flatten())
+    }
+
+    /// What stands under a name: `value` in the writable log, or else what is below.
+    pub(crate) fn named(
+        &self,
+        dir: DirId,
+        name: &[u8],
+        value: Option<&[u8]>,
+        below: Option<Named>,
+    ) -> Result<Option<Named>> {
+        match value {
+            None => Ok(below),
+            Some(value) => Ok(Named::of(Entry::read(self.store_path(), dir, name, value)?)),
+        }
     }
 
     /// Whether the directory has no entries.

@@ -11,17 +11,21 @@
 //! was looked up before is looked up again under the locks. A directory that gets another parent
 //! holds a lock of the whole name space besides: two such moves could otherwise put each directory
 //! below the other.
+//!
+//! A hard link is moved as the number that it holds. If both names are those of one file, nothing
+//! changes, as POSIX has it.
 
-use crate::caller::{Caller, Found};
-use crate::dirs::DirInfo;
+use crate::caller::{Caller, Found, Named};
+use crate::dirs::{DirInfo, DirState};
 use crate::error::{Error, Result, shown};
-use crate::id::DirId;
+use crate::id::{DirId, Inode};
 use crate::inner::Dir;
 use crate::name::{check_name, too_long};
 use crate::record::{Entry, Key, Node};
 use crate::resolve::named;
 use crate::user::{PASS, WRITE};
 use keyrack_flodb::{Batch, WriteOptions};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLockWriteGuard};
 
 /// What a rename does with an entry that has the new name.
@@ -127,14 +131,30 @@ struct Move<'a> {
     is_trial: bool,
 }
 
-/// The locked directories, each once.
-struct Held<'a> {
+/// Locked directories, each once.
+pub(crate) struct Held<'a> {
     ids: Vec<DirId>,
     guards: Vec<RwLockWriteGuard<'a, DirInfo>>,
 }
 
-impl Held<'_> {
-    fn info(&mut self, id: DirId) -> &mut DirInfo {
+/// The states of directories, each once, in the order in which they are locked.
+pub(crate) fn in_order<'a>(dirs: impl IntoIterator<Item = &'a Dir>) -> Vec<Arc<DirState>> {
+    let mut states: Vec<_> = dirs.into_iter().map(|dir| Arc::clone(&dir.state)).collect();
+    states.sort_by_key(|state| state.id);
+    states.dedup_by_key(|state| state.id);
+    states
+}
+
+impl<'a> Held<'a> {
+    /// Locks them. They are as [`in_order`] gives them.
+    pub(crate) fn lock(states: &'a [Arc<DirState>]) -> Held<'a> {
+        Held {
+            ids: states.iter().map(|state| state.id).collect(),
+            guards: states.iter().map(|state| state.write()).collect(),
+        }
+    }
+
+    pub(crate) fn info(&mut self, id: DirId) -> &mut DirInfo {
         let at = self.ids.iter().position(|held| *held == id);
         &mut self.guards[at.expect("the directory was locked")]
     }
@@ -181,18 +201,9 @@ impl Move<'_> {
         if let Some(moved) = moved.as_ref().filter(|_| is_dir_move) {
             self.check_circle(moved)?;
         }
-        let mut states: Vec<_> =
-            [Some(self.old), Some(self.new), moved.as_ref(), replaced.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(|dir| Arc::clone(&dir.state))
-                .collect();
-        states.sort_by_key(|state| state.id);
-        states.dedup_by_key(|state| state.id);
-        let mut held = Held {
-            ids: states.iter().map(|state| state.id).collect(),
-            guards: states.iter().map(|state| state.write()).collect(),
-        };
+        let dirs = [Some(self.old), Some(self.new), moved.as_ref(), replaced.as_ref()];
+        let states = in_order(dirs.into_iter().flatten());
+        let mut held = Held::lock(&states);
         let is_same = |now: Option<Found>, before: Option<Found>| match (now, before) {
             (None, None) => true,
             (Some(Found::Dir(now)), Some(Found::Dir(before))) => now == before,
@@ -204,6 +215,10 @@ impl Move<'_> {
         if !is_same(source, Some(self.source)) || !is_same(target, self.target) {
             return Ok(None);
         }
+        if is_same(target, source) && !matches!(source, Some(Found::Dir(_))) {
+            // Two names of one file: both stay.
+            return Ok(Some(Ok(())));
+        }
         // Its bytes may have left its record meanwhile.
         self.target = target;
         if let Err(error) = self.check(&mut held) {
@@ -214,11 +229,8 @@ impl Move<'_> {
         }
         let applied = self.apply(&mut held);
         drop(held);
-        let left = match self.target {
-            Some(Found::Other(stat)) if !stat.has_data => Some(stat.inode),
-            _ => None,
-        };
-        Ok(Some(applied.and_then(|()| left.map_or(Ok(()), |inode| inner.contents.remove(inode)))))
+        let removed = |left: Option<Inode>| left.map_or(Ok(()), |at| inner.contents.remove(at));
+        Ok(Some(applied.and_then(removed)))
     }
 
     /// The directory that gets another parent, if it is one.
@@ -301,17 +313,39 @@ impl Move<'_> {
         }
     }
 
-    fn apply(&self, held: &mut Held<'_>) -> Result<()> {
+    /// Puts the entry under its new name. What was there before goes.
+    fn put_entry(&self, batch: &mut Batch, now_ns: u64) -> Result<Option<Inode>> {
+        let inner = self.caller.inner;
+        let (old, new) = (self.old.state.id, self.new.state.id);
+        let replaced = inner.layers.find_raw(new, self.new_name, Named::of)?.flatten();
+        inner.hide(batch, old, self.old_name)?;
+        let entry = inner.layers.find_raw(old, self.old_name, |entry| match entry {
+            Entry::Link(number) => (entry.encode(), Some(number)),
+            entry => (entry.at(now_ns).encode(), None),
+        })?;
+        let (entry, number) = entry.ok_or_else(|| Error::NotFound(shown(self.old_name)))?;
+        batch.put(&Key::entry(new, self.new_name), &entry);
+        if let Some(number) = number {
+            inner.put_number(batch, number, |entry| entry.at(now_ns))?;
+        }
+        match replaced {
+            Some(Named::Link(number)) => inner.drop_name(batch, number, now_ns),
+            Some(Named::Entry(Found::Other(stat))) => Ok((!stat.has_data).then_some(stat.inode)),
+            Some(Named::Entry(Found::Dir(_))) | None => Ok(None),
+        }
+    }
+
+    /// Gives the number of the file whose bytes nobody needs any more.
+    fn apply(&self, held: &mut Held<'_>) -> Result<Option<Inode>> {
         let inner = self.caller.inner;
         let top = inner.top(&shown(self.old_name))?;
         let now = inner.time.now_ns();
         let (old, new) = (self.old.state.id, self.new.state.id);
         let before: Vec<DirInfo> = held.guards.iter().map(|info| DirInfo::clone(info)).collect();
         let mut batch = Batch::new();
-        inner.hide(&mut batch, old, self.old_name)?;
-        let entry = inner.layers.find(old, self.old_name, |entry| entry.at(now).encode())?;
-        let entry = entry.ok_or_else(|| Error::NotFound(shown(self.old_name)))?;
-        batch.put(&Key::entry(new, self.new_name), &entry);
+        // Relaxed: the names are locked, so they become no links meanwhile.
+        let _links = inner.has_links.load(Ordering::Relaxed).then(|| inner.lock_links());
+        let left = self.put_entry(&mut batch, now)?;
         if let Some(Found::Dir(replaced)) = self.target {
             batch.put(&Key::node(replaced), &Node::Removed.encode());
             held.info(replaced).is_removed = true;
@@ -352,6 +386,6 @@ impl Move<'_> {
             inner.names.insert(new, self.new_name, moved);
         }
         inner.name_count.release(u64::from(self.target.is_some()));
-        Ok(())
+        Ok(left)
     }
 }

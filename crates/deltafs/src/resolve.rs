@@ -285,6 +285,8 @@ pub(crate) fn named(error: Error, path: &[u8]) -> Error {
         Error::Stale(_) => Error::Stale(path()),
         Error::TooLarge { bytes, limit, .. } => Error::TooLarge { path: path(), bytes, limit },
         Error::Quota { limit, .. } => Error::Quota { path: path(), limit },
+        Error::LinkedDir(_) => Error::LinkedDir(path()),
+        Error::TooManyLinks { limit, .. } => Error::TooManyLinks { path: path(), limit },
         other => other,
     }
 }

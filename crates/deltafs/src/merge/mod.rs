@@ -145,7 +145,8 @@ impl Merge {
     /// logs is read as well.
     ///
     /// # Errors
-    /// Those of opening; [`Error::Usage`] if one is no log, or they were begun on different ones;
+    /// Those of opening; [`Error::Usage`] if one is no log, one has hard links, whose names and
+    /// records would come to lie in different parts, or they were begun on different ones;
     /// [`Error::Unsettled`] if servers left something half done: see [`crate::rpc::recover`].
     pub fn open(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Result<Merge> {
         let options =
@@ -158,6 +159,13 @@ impl Merge {
             let (Some(head), Some(its_base)) = (LogHead::of(&db)?, its_base) else {
                 return Err(Error::Usage(format!("{}: it is no log", dir.display())));
             };
+            if head.has_links {
+                return Err(Error::Usage(format!(
+                    "{}: it has hard links, which a merge cannot keep; publish it, and read it \
+                     in a view",
+                    dir.display()
+                )));
+            }
             ids.push(head.log);
             if *base.get_or_insert_with(|| its_base.clone()) != its_base {
                 return Err(Error::Usage(format!(
