@@ -13,7 +13,7 @@ use crate::support::{Lab, dump, path};
 use keyrack_deltafs::{IfExists, IfTaken, Namespace, SetAttributes, Settings};
 use keyrack_testkit::random::seeds_or;
 use keyrack_workload::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ enum Call {
     Rmdir(String),
     Rename(String, String, bool),
     Symlink(String, String),
+    /// A hard link.
+    Link(String, String),
     Write(String, u64, Vec<u8>),
     Resize(String, u64),
     Chmod(String, u32),
@@ -55,7 +57,8 @@ fn draw(rng: &mut Rng) -> Call {
         18..34 => Call::Create(path(rng), rng.below(2) == 0),
         34..42 => Call::Unlink(path(rng)),
         42..49 => Call::Rmdir(path(rng)),
-        49..64 => Call::Rename(path(rng), path(rng), rng.below(5) == 0),
+        49..59 => Call::Rename(path(rng), path(rng), rng.below(5) == 0),
+        59..64 => Call::Link(path(rng), path(rng)),
         64..70 => {
             let target = path(rng);
             let is_relative = rng.below(2) == 0;
@@ -78,6 +81,8 @@ fn draw(rng: &mut Rng) -> Call {
 #[derive(Debug)]
 struct Model {
     nodes: Vec<Node>,
+    /// Files that have outgrown their records.
+    large: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -100,7 +105,8 @@ type Resolved = (usize, Option<String>, bool);
 
 impl Model {
     fn new() -> Model {
-        Model { nodes: vec![Node { mode: 0o777, body: Body::Dir(BTreeMap::new(), 0) }] }
+        let root = Node { mode: 0o777, body: Body::Dir(BTreeMap::new(), 0) };
+        Model { nodes: vec![root], large: BTreeSet::new() }
     }
 
     fn entry(&self, dir: usize, name: &str) -> Option<usize> {
@@ -201,6 +207,7 @@ impl Model {
             Call::Rmdir(path) => self.rmdir(path),
             Call::Rename(from, to, fail) => self.rename(from, to, *fail),
             Call::Symlink(target, path) => self.symlink(target, path),
+            Call::Link(from, to) => self.link(from, to),
             Call::Write(path, offset, bytes) => self.write(path, *offset, bytes),
             Call::Resize(path, size) => self.resize(path, *size),
             Call::Chmod(path, mode) => self.chmod(path, *mode),
@@ -326,13 +333,44 @@ impl Model {
         Ok(String::new())
     }
 
+    fn link(&mut self, from: &str, to: &str) -> Answer {
+        let (dir, name, slash) = self.resolve(0, from, 0)?;
+        let node = self.entry(dir, &name.ok_or("EPERM")?).ok_or("ENOENT")?;
+        if slash && !self.is_dir(node) {
+            return Err("ENOTDIR");
+        }
+        let (dir, name, slash) = self.resolve(0, to, 0)?;
+        let name = name.ok_or("EEXIST")?;
+        if slash {
+            return Err("ENOENT");
+        }
+        if self.entry(dir, &name).is_some() {
+            return Err("EEXIST");
+        }
+        if self.is_dir(node) {
+            return Err("EPERM");
+        }
+        self.entries(dir).insert(name, node);
+        Ok(self.names(node).to_string())
+    }
+
+    /// How many names a file has. What was removed has no entries.
+    fn names(&self, node: usize) -> usize {
+        let dirs = self.nodes.iter().filter_map(|node| match &node.body {
+            Body::Dir(entries, _) => Some(entries),
+            Body::File(..) | Body::Link(_) => None,
+        });
+        dirs.flat_map(BTreeMap::values).filter(|entry| **entry == node).count()
+    }
+
     fn write(&mut self, path: &str, offset: u64, bytes: &[u8]) -> Answer {
         let (dir, name, _) = self.followed(path)?;
         let name = name.ok_or("EISDIR")?;
         let node = self.entry(dir, &name).ok_or("ENOENT")?;
         match &mut self.nodes[node].body {
             Body::Dir(..) => Err("EISDIR"),
-            Body::File(_, Some(_)) => Err("ENODATA"),
+            Body::File(_, Some(_)) if !bytes.is_empty() => Err("ENODATA"),
+            Body::File(_, Some(_)) => Ok(String::new()),
             Body::File(data, None) => {
                 if !bytes.is_empty() {
                     let start = offset as usize;
@@ -356,11 +394,18 @@ impl Model {
             Body::Link(_) => Err("EINVAL"),
             Body::File(data, elsewhere) => {
                 match (size, &elsewhere) {
-                    (0, _) => (*data, *elsewhere) = (Vec::new(), None),
+                    (0, _) => {
+                        (*data, *elsewhere) = (Vec::new(), None);
+                        self.large.remove(&node);
+                    }
                     (_, Some(_)) => *elsewhere = Some(size),
-                    (..=3901, None) => data.resize(size as usize, 0),
-                    (_, None) if data.is_empty() => *elsewhere = Some(size),
-                    _ => return Err("EFBIG"),
+                    (3902.., None) if data.is_empty() => *elsewhere = Some(size),
+                    (_, None) => {
+                        data.resize(size as usize, 0);
+                        if size > 3901 {
+                            self.large.insert(node);
+                        }
+                    }
                 }
                 Ok(String::new())
             }
@@ -388,10 +433,11 @@ impl Model {
     fn stat(&mut self, path: &str) -> Answer {
         let node = self.node(path)?;
         let (mode, links) = (self.nodes[node].mode, self.subdirs(node));
+        let names = self.names(node);
         Ok(match &self.nodes[node].body {
             Body::Dir(..) => format!("d {mode:o} {}", links + 2),
-            Body::File(data, None) => format!("f {mode:o} {}", data.len()),
-            Body::File(_, Some(size)) => format!("f {mode:o} {size}"),
+            Body::File(data, None) => format!("f {mode:o} {} {names}", data.len()),
+            Body::File(_, Some(size)) => format!("f {mode:o} {size} {names}"),
             Body::Link(_) => return Err("ENOENT"),
         })
     }
@@ -417,12 +463,21 @@ impl Model {
 
     fn dump_into(&self, node: usize, path: &str, lines: &mut Vec<String>) {
         let mode = self.nodes[node].mode;
+        let names = match self.names(node) {
+            0 | 1 => String::new(),
+            count => format!(" {count} names"),
+        };
         match &self.nodes[node].body {
-            Body::File(data, None) => {
-                lines.push(format!("{path} f {mode:o} 0:0 {}", data.escape_ascii()));
+            Body::File(data, None) if self.large.contains(&node) => {
+                lines.push(format!("{path} f {mode:o} 0:0 {} bytes{names}", data.len()));
             }
-            Body::File(_, Some(size)) => lines.push(format!("{path} f {mode:o} 0:0 {size} bytes")),
-            Body::Link(target) => lines.push(format!("{path} l {mode:o} 0:0 {target}")),
+            Body::File(data, None) => {
+                lines.push(format!("{path} f {mode:o} 0:0 {}{names}", data.escape_ascii()));
+            }
+            Body::File(_, Some(size)) => {
+                lines.push(format!("{path} f {mode:o} 0:0 {size} bytes{names}"));
+            }
+            Body::Link(target) => lines.push(format!("{path} l {mode:o} 0:0 {target}{names}")),
             Body::Dir(entries, _) => {
                 lines.push(format!("{path} d {mode:o} 0:0 {} links", self.subdirs(node) + 2));
                 for (name, node) in entries {
@@ -484,6 +539,9 @@ impl Subject {
             Call::Symlink(target, path) => {
                 fs.symlink(target.as_bytes(), path.as_bytes()).map(|_| nothing())
             }
+            Call::Link(from, to) => {
+                fs.link(from.as_bytes(), to.as_bytes()).map(|stat| stat.nlink.to_string())
+            }
             Call::Write(path, offset, bytes) => {
                 fs.write(path.as_bytes(), *offset, bytes).map(|_| nothing())
             }
@@ -500,7 +558,7 @@ impl Subject {
             }
             Call::Stat(path) => fs.stat(path.as_bytes()).map(|stat| match stat.kind.letter() {
                 'd' => format!("d {:o} {}", stat.mode, stat.nlink),
-                letter => format!("{letter} {:o} {}", stat.mode, stat.size),
+                letter => format!("{letter} {:o} {} {}", stat.mode, stat.size, stat.nlink),
             }),
             Call::List(path) => fs.dir(path.as_bytes()).and_then(|dir| {
                 let page = fs.list_at(&dir, None, usize::MAX)?;

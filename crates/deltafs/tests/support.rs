@@ -123,8 +123,13 @@ pub(crate) fn dump(space: &Namespace) -> Vec<String> {
                 data.escape_ascii().to_string()
             }
         };
+        let names = match stat.kind {
+            keyrack_deltafs::Kind::Dir => String::new(),
+            _ if stat.nlink == 1 => String::new(),
+            _ => format!(" {} names", stat.nlink),
+        };
         lines.push(format!(
-            "{} {} {:o} {}:{} {more}",
+            "{} {} {:o} {}:{} {more}{names}",
             path.escape_ascii(),
             stat.kind.letter(),
             stat.mode,

@@ -19,6 +19,8 @@ mod kill;
 #[cfg(test)]
 mod large;
 #[cfg(test)]
+mod link;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod names;
