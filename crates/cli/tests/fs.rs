@@ -66,7 +66,8 @@ fn what_cannot_be_is_told_in_a_line() {
     lab.run("fs rm --db s /a").exits(1).warns("rm -r");
     lab.run("fs rm --db s -f /x").exits(0);
     lab.run("fs rm --db s /").exits(1);
-    lab.run("fs ln --db s target /l").refuses(&["ln -s"]);
+    lab.run("fs ln --db s /x /l").exits(1).warns("/x: no such file");
+    lab.run("fs ln --db s /a /l").exits(1).warns("/a: a directory cannot have hard links");
     lab.run("fs chmod --db s u+x /a").refuses(&["'u+x'", "octal"]);
     lab.run("fs chown --db s root /a").refuses(&["'root'", "numbers"]);
     lab.run("fs find --db s --type x").refuses(&["'x'", "link"]);
@@ -123,6 +124,40 @@ fn entries_are_found_by_what_they_are() {
     assert_eq!(out(&lab, "fs find --db s -0 /a/b --type f"), "/a/b/g\0");
     let json = out(&lab, "fs find --db s --json --name f");
     assert_eq!(parse_json(&json)["mode"], "0600");
+}
+
+#[test]
+fn a_file_has_several_names() {
+    let lab = log();
+    lab.run("fs ln --db s /a/text /hard").exits(0);
+    lab.run("fs ln --db s /hard /hard").exits(1).warns("/hard: it exists already");
+    let stat = ["/a/text", "/hard"].map(|path| out(&lab, &format!("fs stat --db s {path}")));
+    assert!(stat[0].contains("nlink  2\n") && stat[0].contains("size   6\n"), "{}", stat[0]);
+    assert_eq!(stat[1].replace("/hard", "/a/text"), stat[0]);
+    assert_eq!(out(&lab, "fs du --db s -s"), "13\t8\t/\n", "its bytes are counted once");
+    assert_eq!(out(&lab, "fs find --db s --count --type f"), "4\n");
+    lab.run("fs publish --db s --registry r one").exits(0);
+    lab.write("more", "more\n");
+    lab.run("fs put --db t --registry r --base one more /hard").exits(0);
+    assert_eq!(out(&lab, "fs get --db t --registry r /a/text"), "more\n");
+    let said = out(&lab, "fs log --db t --registry r");
+    let mut said: Vec<&str> = said.lines().collect();
+    said.sort_unstable();
+    assert_eq!(said, ["~f /a/text", "~f /hard"]);
+    lab.run("fs rm --db t --registry r /a/text").exits(0);
+    assert_eq!(out(&lab, "fs get --db t --registry r /hard"), "more\n");
+    assert_eq!(out(&lab, "fs get --db s /a/text"), "hello\n");
+    lab.run("fs export --db s / a.tar").exits(0);
+    lab.run("fs import --db u a.tar").exits(0);
+    assert_eq!(out(&lab, "fs get --db u /hard"), "hello\n");
+    assert!(out(&lab, "fs stat --db u /hard").contains("nlink  1\n"));
+    for log in ["s", "u"] {
+        assert_eq!(out(&lab, &format!("fs fsck --db {log} --deep")), "");
+    }
+    assert_eq!(out(&lab, "fs fsck --db t --registry r"), "");
+    lab.make_dir("ranks");
+    lab.shell("mv s ranks/r0").exits(0);
+    lab.run("fs merge --from ranks --to merged").exits(1).warns("r0: it has hard links");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::Place;
 use crate::paths::shown;
 use crate::place::{finish, open_references, open_view};
 use keyrack_console::{DONE, Failure, NO, Outcome, Output, say};
-use keyrack_deltafs::{Difference, GcOptions, LogHead, Namespace, Reference, Said};
+use keyrack_deltafs::{Difference, GcOptions, Kind, LogHead, Namespace, Reference, Said};
 use keyrack_flodb::Options;
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
@@ -31,11 +31,15 @@ pub fn log(place: &Place, head_only: bool) -> Outcome {
         return out.finish();
     }
     print_lines(|print| {
-        space.changes(|path, said, _| {
+        space.changes(|path, said, stat| {
             print(match said {
                 Said::Is(kind) => format!("+{} {}\n", kind.letter(), shown(path)),
                 Said::IsNot => format!("-  {}\n", shown(path)),
-                Said::Changed => format!("~d {}\n", shown(path)),
+                Said::Changed => {
+                    // Of a directory the log has no facts of its own.
+                    let kind = stat.map_or(Kind::Dir, |stat| stat.kind);
+                    format!("~{} {}\n", kind.letter(), shown(path))
+                }
             })
         })
     })

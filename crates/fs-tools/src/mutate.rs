@@ -141,6 +141,17 @@ pub fn mv(place: &Place, paths: &[&[u8]], if_taken: IfTaken) -> Outcome {
     Ok(status)
 }
 
+/// Gives a file another name.
+///
+/// # Errors
+/// As every tool: [`Failure`], by its kind.
+pub fn link(place: &Place, from: &[u8], to: &[u8]) -> Outcome {
+    let space = place.open()?;
+    space.by(&place.user()).link(from, to)?;
+    finish(space)?;
+    Ok(DONE)
+}
+
 /// Makes a symbolic link.
 ///
 /// # Errors

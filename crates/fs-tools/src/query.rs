@@ -8,6 +8,7 @@ use keyrack_deltafs::{Caller, Kind, ListEntry, Stat, Walked};
 use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OutputFile, RealFs};
 use serde_json::json;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -248,6 +249,8 @@ pub fn du(place: &Place, paths: &[&[u8]], only_named: bool) -> Outcome {
             Ok(())
         };
         let mut failed = None;
+        // Files with hard links that were added already.
+        let mut added = HashSet::new();
         for walked in fs.walk(path)? {
             let Walked { path, stat, depth } = match walked {
                 Ok(walked) => walked,
@@ -259,8 +262,9 @@ pub fn du(place: &Place, paths: &[&[u8]], only_named: bool) -> Outcome {
                 }
             };
             close(&mut open, depth)?;
+            let is_again = stat.kind != Kind::Dir && stat.nlink > 1 && !added.insert(stat.inode);
             if let Some(parent) = open.last_mut() {
-                parent.bytes += stat.size;
+                parent.bytes += if is_again { 0 } else { stat.size };
                 parent.entries += 1;
             }
             if stat.kind == Kind::Dir {

@@ -32,10 +32,10 @@ pub(super) fn commands() -> Vec<Command> {
             .arg(flag("no-clobber", "Fail where something is there").short('n'))
             .args(super::quota_args())
             .arg(paths()),
-        beginning("ln", "Make a symbolic link")
-            .arg(flag("symbolic", "Needed: there are no other links").short('s'))
-            .arg(path_arg("target", "What it leads to").value_name("TARGET"))
-            .arg(path_arg("path", "The link")),
+        beginning("ln", "Give a file another name, or make a symbolic link")
+            .arg(flag("symbolic", "Make a symbolic link").short('s'))
+            .arg(path_arg("target", "The file, or what the link leads to").value_name("TARGET"))
+            .arg(path_arg("path", "The new name, or the link")),
         on_log("chmod", "Set permissions")
             .arg(Arg::new("mode").value_name("MODE").required(true).help("Octal, such as 644"))
             .arg(flag("recursive", "And of all that is below").short('R'))
@@ -99,11 +99,13 @@ fn mv(matches: &ArgMatches, place: &Place) -> Outcome {
 }
 
 fn ln(matches: &ArgMatches, place: &Place) -> Outcome {
-    if !matches.get_flag("symbolic") {
-        return Err(Failure::Usage("there are symbolic links only: use ln -s".to_owned()));
-    }
     let target = path_bytes(matches, "target").unwrap_or_default();
-    mutate::symlink(place, target, path_bytes(matches, "path").unwrap_or_default())
+    let path = path_bytes(matches, "path").unwrap_or_default();
+    if matches.get_flag("symbolic") {
+        mutate::symlink(place, target, path)
+    } else {
+        mutate::link(place, target, path)
+    }
 }
 
 fn chmod(matches: &ArgMatches, place: &Place) -> Outcome {
