@@ -132,7 +132,6 @@ fn files_grow_shrink_move_and_outlive_their_names() {
     assert_eq!(m.shell(script), "9000\n");
     m.shell("mkdir many; cd many; seq 1 3000 | xargs touch; test $(ls | wc -l) = 3000");
     m.shell("find many -name '*7' | wc -l | grep -qx 300; rm -r many; test ! -e many");
-    assert_eq!(m.shell("ln d/g hard 2>&1 | grep -c permitted"), "1\n");
     assert_eq!(m.shell("mkfifo p 2>&1 | grep -c permitted"), "1\n");
     m.shell("touch -d @1700000000.5 d/g; chown 12:34 d/g; chmod 4711 d/g");
     assert_eq!(m.shell("stat -c '%a %u %g %.1Y' d/g"), "4711 12 34 1700000000.5\n");
@@ -142,17 +141,59 @@ fn files_grow_shrink_move_and_outlive_their_names() {
 }
 
 #[test]
+fn programs_give_files_several_names() {
+    let Some(lab) = lab_to_mount("programs_give_files_several_names") else { return };
+    let m = Mounted::new(&lab, "fs mount s m");
+    m.shell("mkdir d; printf one > a; ln a d/b; ln -s a l; ln -P l d/l; test a -ef d/b");
+    assert_eq!(
+        m.shell("stat -c '%h %F' a d/b d/l | uniq -c | tr -s ' ' | tr '\\n' ,"),
+        " 2 2 regular file, 1 2 symbolic link,"
+    );
+    // A change by one name is one by the others, also when that name is gone.
+    assert_eq!(
+        m.shell("printf ' two' >> a; chmod 600 a; cat d/b; stat -c ' %a' d/b"),
+        "one two 600\n"
+    );
+    let script = "exec 3<>d/b; rm d/b; printf ONE >&3; cat a; stat -L -c ' %h' /proc/$$/fd/3";
+    assert_eq!(m.shell(script), "ONE two 1\n");
+    let script = "ln a b; exec 3<>a; rm a b; stat -L -c '%h' /proc/$$/fd/3; cat <&3";
+    assert_eq!(m.shell(script), "0\nONE two");
+    assert_eq!(m.shell("ln none x 2>&1 | grep -c 'No such file'"), "1\n");
+    // Beyond a record; one of the names is replaced, and the last takes the bytes along.
+    m.shell("seq 1 20000 > f; ln f g; ln g h; echo 20001 >> h; printf x > n; mv n f");
+    assert_eq!(m.shell("seq 1 20001 | cmp - g; stat -c %h f g h | tr '\\n' ' '"), "1 2 2 ");
+    assert_eq!(m.shell("mv g d/g; echo $(ls) / $(ls d)"), "d f h l / g l\n");
+    // Programs that copy links as links.
+    m.shell("cp -a . ../copy; cp -a ../copy d/copy; tar cf - h d/g | tar xf - -C d/copy/d");
+    m.shell("test d/copy/h -ef d/copy/d/g; test d/copy/d/h -ef d/copy/d/d/g; rm -r d/copy ../copy");
+    m.shell(
+        "export HOME=$PWD GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b \
+         GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; git init -q one; cp h one; cd one; \
+         git add . && git commit -q -m one; cd ..; git clone -q --local one two; \
+         git -C two fsck --strict; test $(find two -links 2 -type f | wc -l) -gt 2; rm -r one two",
+    );
+    m.end();
+    lab.run("fs fsck --db s --deep").exits(0).warns("1 directories, 2 files, 1 links");
+    let m = Mounted::new(&lab, "fs mount s m");
+    m.shell("test h -ef d/g; echo 20002 >> d/g; rm h; seq 1 20002 | cmp - d/g; rm d/g");
+    m.end();
+    let left = lab.shell("find s/contents -type f").exits(0).stdout;
+    assert_eq!(left, "", "bytes of removed files stayed");
+}
+
+#[test]
 fn a_mount_that_is_killed_leaves_everything_that_was_written() {
     let Some(lab) = lab_to_mount("a_mount_that_is_killed") else { return };
     let m = Mounted::new(&lab, "fs mount s m");
-    m.shell("seq 1 20000 > large; printf small > small; seq 1 9000 > gone; rm gone");
+    m.shell("seq 1 20000 > large; printf small > small; seq 1 9000 > gone; rm gone; ln large too");
     m.kill();
     assert!(lab.exists("s/contents/unfinished"));
     // Bytes that no record names, as a kill between the two leaves them.
     lab.shell("mkdir -p s/contents/00; printf x > s/contents/00/80000000000000000000000000000000")
         .exits(0);
     let m = Mounted::new(&lab, "fs mount s m");
-    m.shell("seq 1 20000 | cmp - large; test \"$(cat small)\" = small; test $(ls | wc -l) = 2");
+    m.shell("seq 1 20000 | cmp - large; test \"$(cat small)\" = small; test $(ls | wc -l) = 3");
+    m.shell("test large -ef too; rm large; seq 1 20000 | cmp - too");
     m.end();
     assert!(!lab.exists("s/contents/unfinished"));
     assert!(!lab.exists("s/contents/00/80000000000000000000000000000000"));
@@ -162,22 +203,25 @@ fn a_mount_that_is_killed_leaves_everything_that_was_written() {
 fn a_published_tree_is_mounted_read_only_and_changed_above() {
     let Some(lab) = lab_to_mount("a_published_tree") else { return };
     let m = Mounted::new(&lab, "fs mount s m");
-    m.shell("seq 1 20000 > large; printf small > small");
+    m.shell("seq 1 20000 > large; printf small > small; ln small name");
     m.end();
     lab.run("fs publish --db s --registry reg run").exits(0);
     lab.run("fs fsck --registry reg --view run --deep").exits(0);
     let m = Mounted::new(&lab, "fs mount --registry reg --view run m");
     m.shell("seq 1 20000 | cmp - large; ! touch x 2>/dev/null; ! rm small 2>/dev/null");
+    m.shell("! ln small x 2>/dev/null; test $(stat -c %h name) = 2");
     m.end();
     let m = Mounted::new(&lab, "fs mount --registry reg --base run --db t m");
-    m.shell("printf more >> large; seq 20001 20003 >> small; rm small");
+    m.shell("printf more >> large; seq 20001 20003 >> small; ln name third; rm small name");
     m.end();
-    assert_eq!(lab.run("fs ls --registry reg --view run").exits(0).stdout, "large\nsmall\n");
+    let names = lab.run("fs ls --registry reg --view run").exits(0).stdout;
+    assert_eq!(names, "large\nname\nsmall\n");
     let m = Mounted::new(&lab, "fs mount --registry reg --db t m");
-    assert_eq!(m.shell("ls; tail -c 10 large"), "large\n20000\nmore");
+    assert_eq!(m.shell("ls; tail -c 10 large"), "large\nthird\n20000\nmore");
+    assert_eq!(m.shell("head -c 11 third; stat -c ' %h' third"), "small20001\n 1\n");
     m.end();
     let m = Mounted::new(&lab, "fs mount --registry reg --view run m");
-    m.shell("seq 1 20000 | cmp - large");
+    m.shell("seq 1 20000 | cmp - large; test \"$(cat name)\" = small; test name -ef small");
     m.end();
 }
 

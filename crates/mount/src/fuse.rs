@@ -214,6 +214,17 @@ impl Filesystem for FuseServer {
         entry(reply, self.tree().make_link(parent.0, name.as_bytes(), target, owner(request)));
     }
 
+    fn link(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        entry(reply, self.tree().link(number.0, new_parent.0, new_name.as_bytes()));
+    }
+
     fn rename(
         &self,
         _: &Request,

@@ -16,7 +16,6 @@
 //!
 //! | not here | a program gets |
 //! |---|---|
-//! | hard links | EPERM |
 //! | devices, pipes, sockets | EPERM |
 //! | extended attributes | EOPNOTSUPP |
 //! | access times | the modification time |

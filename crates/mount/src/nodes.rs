@@ -2,9 +2,11 @@
 //!
 //! The kernel names a file by a number that a lookup gave it, as long as it has not forgotten it.
 //! Calls on name spaces take a directory and a name; so each number has these, and a rename changes
-//! them. A file that is removed while it is open keeps its bytes here until it is closed.
+//! them. A file with several names is called by its number in the log: the kernel may not know all
+//! of its names, and goes on with the file when those that it knows go. A file that is removed
+//! while it is open keeps its bytes here until it is closed.
 
-use keyrack_deltafs::{Dir, Inode, LargeFile, Stat};
+use keyrack_deltafs::{Dir, Inode, LargeFile, LinkedFile, Stat};
 use std::collections::HashMap;
 
 /// The number of the root.
@@ -26,8 +28,10 @@ pub(crate) struct Node {
 pub(crate) enum Location {
     /// A directory.
     Dir(Dir),
-    /// An entry of a directory: a file or a link.
+    /// An entry of a directory: a file or a symbolic link.
     Entry(Dir, Vec<u8>),
+    /// A file or a symbolic link with hard links, whatever they are called.
+    Linked(LinkedFile),
     /// Nowhere: it was removed.
     Removed(Removed),
 }

@@ -52,7 +52,7 @@ impl Tree {
     fn dir(&self, number: u64) -> Answer<Dir> {
         match self.location(number)? {
             Location::Dir(dir) => Ok(dir),
-            Location::Entry(..) | Location::Removed(_) => Err(Errno::ENOTDIR),
+            Location::Entry(..) | Location::Linked(_) | Location::Removed(_) => Err(Errno::ENOTDIR),
         }
     }
 
@@ -65,9 +65,18 @@ impl Tree {
     pub(crate) fn remember(&mut self, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Known> {
         let location = match stat.kind {
             Kind::Dir => Location::Dir(answer(self.space.as_root().dir_at(dir, name))?),
-            Kind::File | Kind::Symlink => Location::Entry(dir.clone(), name.to_vec()),
+            Kind::File | Kind::Symlink => self.location_of(dir, name, &stat)?,
         };
         Ok((self.nodes.add_lookup(stat.inode, location), stat))
+    }
+
+    /// Where a file is. One that has one name is there, until [`Tree::link`] gives it another.
+    fn location_of(&self, dir: &Dir, name: &[u8], stat: &Stat) -> Answer<Location> {
+        let linked = match stat.nlink {
+            1 => None,
+            _ => answer(self.space.as_root().linked_at(dir, name))?,
+        };
+        Ok(linked.map_or_else(|| Location::Entry(dir.clone(), name.to_vec()), Location::Linked))
     }
 
     pub(crate) fn lookup(&mut self, parent: u64, name: &[u8]) -> Answer<Known> {
@@ -92,6 +101,7 @@ impl Tree {
         match self.location(number)? {
             Location::Dir(dir) => answer(fs.stat_dir(&dir)),
             Location::Entry(dir, name) => answer(fs.stat_at(&dir, &name)),
+            Location::Linked(file) => answer(fs.stat_linked(&file)),
             Location::Removed(removed) => Ok(removed.stat),
         }
     }
@@ -113,6 +123,16 @@ impl Tree {
                     answer(fs.set_attributes_at(&dir, &name, &others))
                 } else {
                     answer(fs.stat_at(&dir, &name))
+                }
+            }
+            Location::Linked(file) => {
+                if let Some(size) = set.size {
+                    answer(fs.resize_linked(&file, size, set.mtime))?;
+                }
+                if has_others {
+                    answer(fs.set_linked(&file, &others))
+                } else {
+                    answer(fs.stat_linked(&file))
                 }
             }
             Location::Removed(_) => self.set_removed(number, set),
@@ -178,8 +198,23 @@ impl Tree {
     pub(crate) fn read_link(&self, number: u64) -> Answer<Vec<u8>> {
         match self.location(number)? {
             Location::Entry(dir, name) => answer(self.space.as_root().read_link_at(&dir, &name)),
+            Location::Linked(file) => answer(self.space.as_root().read_link_linked(&file)),
             Location::Dir(_) | Location::Removed(_) => Err(Errno::EINVAL),
         }
+    }
+
+    /// Gives a file another name.
+    pub(crate) fn link(&mut self, number: u64, parent: u64, name: &[u8]) -> Answer<Known> {
+        let dir = self.dir(parent)?;
+        let fs = self.space.as_root();
+        let stat = match self.location(number)? {
+            Location::Dir(_) => return Err(Errno::EPERM),
+            // What has no name gets none.
+            Location::Removed(_) => return Err(Errno::ENOENT),
+            Location::Entry(old, old_name) => answer(fs.link_at(&old, &old_name, &dir, name))?,
+            Location::Linked(file) => answer(fs.link_file(&file, &dir, name))?,
+        };
+        self.remember(&dir, name, stat)
     }
 
     pub(crate) fn unlink(&mut self, parent: u64, name: &[u8]) -> Answer<()> {
@@ -188,7 +223,9 @@ impl Tree {
         let stat = answer(fs.stat_at(&dir, name))?;
         let removed = self.keep_removed(&fs, &dir, name, stat)?;
         answer(fs.unlink_at(&dir, name))?;
-        self.nodes.moved(stat.inode, Location::Removed(removed));
+        if let Some(removed) = removed {
+            self.nodes.moved(stat.inode, Location::Removed(removed));
+        }
         Ok(())
     }
 
@@ -212,7 +249,7 @@ impl Tree {
         };
         let removed = match replaced {
             Some(stat) if stat.kind != Kind::Dir && stat.inode != moved.inode => {
-                Some((stat.inode, self.keep_removed(&fs, &new, to.1, stat)?))
+                self.keep_removed(&fs, &new, to.1, stat)?.map(|removed| (stat.inode, removed))
             }
             _ => None,
         };
@@ -220,15 +257,25 @@ impl Tree {
         if let Some((inode, removed)) = removed {
             self.nodes.moved(inode, Location::Removed(removed));
         }
-        // A directory is the same wherever it is.
-        if moved.kind != Kind::Dir {
+        // A directory, and a file with several names, is the same wherever it is.
+        if moved.kind != Kind::Dir && moved.nlink == 1 {
             self.nodes.moved(moved.inode, Location::Entry(new, to.1.to_vec()));
         }
         Ok(())
     }
 
-    /// A file as it will be when its name is gone: with its bytes if somebody has it open.
-    fn keep_removed(&self, fs: &Caller<'_>, dir: &Dir, name: &[u8], stat: Stat) -> Answer<Removed> {
+    /// A file as it will be when its last name is gone: with its bytes if somebody has it open.
+    /// `None` if it has other names.
+    fn keep_removed(
+        &self,
+        fs: &Caller<'_>,
+        dir: &Dir,
+        name: &[u8],
+        stat: Stat,
+    ) -> Answer<Option<Removed>> {
+        if stat.nlink > 1 {
+            return Ok(None);
+        }
         let mut bytes = RemovedBytes::Memory(Vec::new());
         if stat.kind == Kind::File && self.nodes.is_open(stat.inode) {
             if stat.has_data {
@@ -237,7 +284,7 @@ impl Tree {
                 bytes = RemovedBytes::Shared(file);
             }
         }
-        Ok(Removed { stat: Stat { nlink: 0, ..stat }, bytes })
+        Ok(Some(Removed { stat: Stat { nlink: 0, ..stat }, bytes }))
     }
 
     pub(crate) fn open(&mut self, number: u64) -> Answer<()> {
@@ -257,6 +304,9 @@ impl Tree {
             Location::Dir(_) => Err(Errno::EISDIR),
             Location::Entry(dir, name) => {
                 answer(self.space.as_root().read_at(&dir, &name, offset, count))
+            }
+            Location::Linked(file) => {
+                answer(self.space.as_root().read_linked(&file, offset, count))
             }
             Location::Removed(removed) => {
                 let left = removed.stat.size.saturating_sub(offset);
@@ -281,6 +331,10 @@ impl Tree {
             Location::Dir(_) => Err(Errno::EISDIR),
             Location::Entry(dir, name) => {
                 let written = self.space.as_root().write_at(&dir, &name, offset, bytes);
+                answer(written).map(|_| ())
+            }
+            Location::Linked(file) => {
+                let written = self.space.as_root().write_linked(&file, offset, bytes);
                 answer(written).map(|_| ())
             }
             Location::Removed(removed) => {
@@ -447,6 +501,49 @@ mod tests {
         space.resume().unwrap();
         tree.write(file, 0, &[1; 9000]).unwrap();
         assert_eq!(tree.stat(file).unwrap().size, 9000);
+    }
+
+    /// A program has a file open whose names come and go, also names that the kernel never heard
+    /// of, until the last is gone.
+    #[test]
+    fn a_file_with_several_names_is_one_until_the_last_goes() {
+        let disk: Arc<MemFs> = Arc::new(MemFs::new());
+        let space = Namespace::open_in(disk, Path::new("/log"), Settings::default()).unwrap();
+        let fs = space.as_root();
+        fs.mkdir(b"/d", 0o755).unwrap();
+        fs.put(b"/unknown", 0o644, b"hello").unwrap();
+        fs.link(b"/unknown", b"/a").unwrap();
+        let mut tree = Tree::new(space.clone()).unwrap();
+        let (file, stat) = tree.lookup(1, b"a").unwrap();
+        assert_eq!(stat.nlink, 2);
+        tree.open(file).unwrap();
+        tree.unlink(1, b"a").unwrap();
+        tree.write(file, 5, b" there").unwrap();
+        assert_eq!(fs.read(b"/unknown", 0, 99).unwrap(), b"hello there");
+        let (dir, _) = tree.lookup(1, b"d").unwrap();
+        let (again, stat) = tree.link(file, dir, b"b").unwrap();
+        assert_eq!((again, stat.nlink, tree.stat(file).unwrap().nlink), (file, 2, 2));
+        assert_eq!(tree.link(dir, 1, b"x").unwrap_err(), Errno::EPERM);
+        assert_eq!(tree.link(file, dir, b"b").unwrap_err(), Errno::EEXIST);
+        // One name is replaced, and the other, now the only one, moves.
+        tree.make_file(1, b"new", 0o644, Owner { uid: 0, gid: 0 }, IfExists::Fail).unwrap();
+        tree.rename((1, b"new"), (1, b"unknown"), IfTaken::Replace).unwrap();
+        assert_eq!(tree.stat(file).unwrap().nlink, 1);
+        tree.rename((dir, b"b"), (1, b"moved"), IfTaken::Replace).unwrap();
+        tree.write(file, 0, b"H").unwrap();
+        assert_eq!(fs.read(b"/moved", 0, 99).unwrap(), b"Hello there");
+        // Grown beyond a record, and the last name gone: it is there for who has it open.
+        tree.write(file, 0, &[b'x'; 9000]).unwrap();
+        let (again, _) = tree.link(file, dir, b"c").unwrap();
+        assert_eq!(again, file);
+        tree.unlink(1, b"moved").unwrap();
+        tree.unlink(dir, b"c").unwrap();
+        assert_eq!(tree.stat(file).unwrap().nlink, 0);
+        assert_eq!(tree.link(file, 1, b"back").unwrap_err(), Errno::ENOENT);
+        tree.write(file, 8999, b"yz").unwrap();
+        assert_eq!(tree.read(file, 8998, 99).unwrap(), b"xyz");
+        assert_eq!(space.fsck().unwrap().flaws, []);
+        assert_eq!(space.fsck().unwrap().files, 1);
     }
 
     /// A program goes on with a large file whose name is gone: its bytes are its own.
