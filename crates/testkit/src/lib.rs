@@ -11,7 +11,8 @@
 //!
 //! Readers of bytes that come from outside have a fuzzer in [`fuzz`], and stores in directories a
 //! sweep of damages in [`damage`]. [`camera`] takes images of a disk as a power loss would leave
-//! it, and [`random`] has the random numbers and seeds of all tests.
+//! it, and [`random`] has the random numbers and seeds of all tests. [`lines`] records the cache
+//! lines that operations touch, and replays them for more threads than a machine has processors.
 //!
 //! [`selftest`] runs all of it over an engine and is what a program calls. The tests of an engine
 //! run [`Suite`], which checks two more promises. A failure names the seed and the operation, and
@@ -36,6 +37,7 @@ mod error;
 pub mod fuzz;
 mod generator;
 mod golden;
+pub mod lines;
 mod mismatch;
 mod operation;
 pub mod random;
