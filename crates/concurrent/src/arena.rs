@@ -27,6 +27,7 @@
 //!
 //! Order of locks: a stripe's, then the common list's or the spans', then the range's.
 
+use crate::part::Part;
 use crate::range::{Base, CHUNK_BYTES, CHUNK_UNITS, Chunk, Pages, Range, UNIT_BYTES};
 use crate::stripe::{STRIPES, stripe};
 use crossbeam_utils::CachePadded;
@@ -184,6 +185,19 @@ impl<const KINDS: usize> Arena<KINDS> {
     #[must_use]
     pub fn live(&self, kind: usize) -> i64 {
         self.stripes.iter().map(|stripe| lock(stripe).live[kind]).sum()
+    }
+
+    /// Where it keeps its own data.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part> {
+        let stripes = self.stripes.iter().map(|stripe| Part::of("arena: lock of a stripe", stripe));
+        let rest = [
+            Part::of("arena: base", &self.base),
+            Part::of("arena: sizes", &self.units),
+            Part::of("arena: common lists", &self.common),
+            Part::of("arena: spans", &self.spans),
+        ];
+        stripes.chain(rest).collect()
     }
 
     /// Address of unit 0, the same for all arenas.

@@ -6,6 +6,7 @@
 //! add in one atomic step. The sum reads all: it is exact when nobody adds, and an estimate while
 //! somebody does.
 
+use crate::part::Part;
 use crate::stripe::{STRIPES, Stripe, stripe};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -37,6 +38,12 @@ impl Counter {
                 self.shared[number].fetch_add(amount, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Where its words lie.
+    #[must_use]
+    pub fn parts(&self, name: &'static str) -> Vec<Part> {
+        self.alone.iter().chain(&self.shared).map(|word| Part::of(name, word)).collect()
     }
 
     /// The sum: exact when no thread adds meanwhile.

@@ -48,6 +48,7 @@
 //! `fetch_add` that ends the batch, so that retiring needs no fence; `protect` covers several loads
 //! at once; and ended threads leave their objects to the others.
 
+use crate::part::Part;
 use crate::record::{IDLE, Member, Record};
 use crate::retired::{Era, Interval, Orphans, Retired};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
@@ -343,6 +344,22 @@ impl Domain {
         pressure.objects += orphans.objects() as u64;
         pressure.bytes += orphans.bytes() as u64;
         pressure
+    }
+
+    /// Where its data lies. O(records).
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let mut parts = vec![
+            Part::of("era", &self.era),
+            Part::of("list of threads", &self.records),
+            Part::of("orphans", &self.orphans),
+            Part::of("orphans", &self.orphans_count),
+        ];
+        for record in self.records() {
+            parts.push(Part::of("thread: reservation", &record.reserved));
+            parts.push(Part::of("thread: counts", &record.shared));
+            parts.push(Part::of("thread: retired objects", &record.private));
+        }
+        parts
     }
 
     fn records(&self) -> impl Iterator<Item = &Record> {

@@ -16,6 +16,7 @@
 //! outlives the destructor makes the membership temporary in the same way.
 
 use crate::domain::{Domain, Pressure};
+use crate::part::Part;
 use crate::record::Member;
 use crate::retired::{Era, Retired};
 use std::cell::Cell;
@@ -166,6 +167,12 @@ pub fn birth() -> Era {
 #[must_use]
 pub fn pressure() -> Pressure {
     domain().pressure()
+}
+
+/// Where the data of the reclamation lies, for the whole process. O(threads).
+#[must_use]
+pub fn parts() -> Vec<Part> {
+    domain().parts()
 }
 
 /// A pinned thread. What it has read under [`Guard::protect`] is not freed while this lives.

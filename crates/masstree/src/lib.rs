@@ -67,6 +67,7 @@ mod hint;
 mod key;
 mod many;
 mod node;
+mod parts;
 mod permutation;
 #[cfg(test)]
 mod races;

@@ -4,7 +4,7 @@
 use crate::descent::{Layer, climb};
 use crate::node::{BORDER_LINES, BorderRef, INTERIOR_LINES, InteriorRef, Kind, NodeRef, Space};
 use keyrack_concurrent::atomic::{AtomicBool, AtomicU32, Ordering};
-use keyrack_concurrent::{Arena, Counter, Locked, Version};
+use keyrack_concurrent::{Arena, Counter, Locked, Part, Version};
 
 const BORDER: usize = 0;
 const INTERIOR: usize = 1;
@@ -134,6 +134,17 @@ impl Shape {
             Kind::Interior(_) => INTERIOR,
         };
         self.arena.free(kind, self.space().handle(node));
+    }
+
+    /// Where everything but the nodes lies.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let mut parts = self.arena.parts();
+        parts.extend(self.keys.parts("count of keys"));
+        parts.extend(self.layers.parts("count of layers"));
+        parts.push(Part::of("link to the root", &self.root));
+        parts.push(Part::of("kind of values", &self.pointers));
+        parts.push(Part::of("whether values are owned", &self.owners));
+        parts
     }
 
     /// The counts. Estimates while writers are active.

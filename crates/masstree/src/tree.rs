@@ -7,10 +7,11 @@ use crate::descent::{Finger, Value, get, get_here, value_of};
 use crate::hint::Hint;
 use crate::many::search_many;
 use crate::node::{Entry, Kind};
+use crate::parts::parts;
 use crate::scan;
 use crate::shape::{Shape, Stats};
 use crate::slot::{Comparable, Slot, Unpublished};
-use keyrack_concurrent::Guard;
+use keyrack_concurrent::{Guard, Part};
 use keyrack_store::Change;
 use std::fmt;
 use std::marker::PhantomData;
@@ -392,6 +393,13 @@ impl<V: Slot> Tree<V> {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shape.stats()
+    }
+
+    /// What lies at which address, line by line in nodes: for accounts of the cache lines that
+    /// operations touch. O(n).
+    #[must_use]
+    pub fn parts(&mut self) -> Vec<Part> {
+        parts(&self.shape)
     }
 
     /// Checks every invariant of the structure, and the counts. O(n).
