@@ -63,8 +63,9 @@ pub struct Arena<const KINDS: usize> {
     base: Base,
     units: [u32; KINDS],
     stripes: [CachePadded<Mutex<Stripe<KINDS>>>; STRIPES],
-    common: Common<KINDS>,
-    spans: Mutex<Spans>,
+    // Apart from what every operation reads.
+    common: CachePadded<Common<KINDS>>,
+    spans: CachePadded<Mutex<Spans>>,
 }
 
 struct Stripe<const KINDS: usize> {
@@ -110,11 +111,15 @@ impl<const KINDS: usize> Arena<KINDS> {
             base: range.base(),
             units,
             stripes: array::from_fn(|_| CachePadded::new(Mutex::new(Stripe::new()))),
-            common: Common {
+            common: CachePadded::new(Common {
                 lists: Mutex::new(array::from_fn(|_| Vec::new())),
                 lengths: array::from_fn(|_| AtomicUsize::new(0)),
-            },
-            spans: Mutex::new(Spans { range, chunks: Vec::new(), taken: SPANS_PER_CHUNK }),
+            }),
+            spans: CachePadded::new(Mutex::new(Spans {
+                range,
+                chunks: Vec::new(),
+                taken: SPANS_PER_CHUNK,
+            })),
         }
     }
 

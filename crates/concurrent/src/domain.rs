@@ -52,6 +52,7 @@ use crate::part::Part;
 use crate::record::{IDLE, Member, Record};
 use crate::retired::{Era, Interval, Orphans, Retired};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
+use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
@@ -80,7 +81,8 @@ pub struct Pressure {
 
 /// Threads that share objects, and the objects that these have retired.
 pub(crate) struct Domain {
-    era: AtomicU64,
+    /// Read by every pin. Alone in its line: nothing else that is written is to take it away.
+    era: CachePadded<AtomicU64>,
     /// First of the records of all threads, past and present.
     records: AtomicPtr<Record>,
     orphans: Mutex<Orphans>,
@@ -92,7 +94,7 @@ impl Domain {
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Domain {
-            era: AtomicU64::new(1),
+            era: CachePadded::new(AtomicU64::new(1)),
             records: AtomicPtr::new(ptr::null_mut()),
             orphans: Mutex::new(Orphans::new()),
             orphans_count: AtomicUsize::new(0),
@@ -102,7 +104,7 @@ impl Domain {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Domain {
-            era: AtomicU64::new(1),
+            era: CachePadded::new(AtomicU64::new(1)),
             records: AtomicPtr::new(ptr::null_mut()),
             orphans: Mutex::new(Orphans::new()),
             orphans_count: AtomicUsize::new(0),
@@ -133,7 +135,7 @@ impl Domain {
         let mut first = self.records.load(Ordering::Relaxed);
         loop {
             // SAFETY: nobody frees a record while the domain lives.
-            unsafe { record.as_ref() }.shared.next.store(first, Ordering::Relaxed);
+            unsafe { record.as_ref() }.reserved.next.store(first, Ordering::Relaxed);
             // Release pairs with the Acquire of `records`: who finds the record finds it whole.
             let swapped = self.records.compare_exchange_weak(
                 first,
@@ -369,7 +371,7 @@ impl Domain {
             // SAFETY: it is null or a record, and records live as long as the domain.
             let record = unsafe { next.as_ref() }?;
             // It was written before the record was published, and never since.
-            next = record.shared.next.load(Ordering::Relaxed);
+            next = record.reserved.next.load(Ordering::Relaxed);
             Some(record)
         })
     }
@@ -394,7 +396,7 @@ impl Drop for Domain {
         while !next.is_null() {
             // SAFETY: `enlist` leaked this box, and the domain is its last user.
             let record = unsafe { Box::from_raw(next) };
-            next = record.shared.next.load(Ordering::Relaxed);
+            next = record.reserved.next.load(Ordering::Relaxed);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What a domain knows about one thread: what it has reserved, and what it has retired.
 //!
 //! ```text
-//!   line 0   lower | upper | pins | temporary | fences     reserved: read by whoever scans
-//!   line 1   owned | next | objects | bytes       shared: read by whoever counts
+//!   line 0   lower | upper | next | pins | temporary | fences     reserved: read by whoever scans
+//!   line 1   owned | objects | bytes              shared: read by whoever counts
 //!   line 2   waiting objects, due objects         private to the owner
 //! ```
 //!
@@ -35,6 +35,9 @@ pub(crate) struct Record {
 pub(crate) struct Reserved {
     pub(crate) lower: AtomicU64,
     pub(crate) upper: AtomicU64,
+    /// The record that was first in the list before this one. Never changes once it is in the list.
+    /// Here because a scan reads it; the owner writes the counts with each object that it retires.
+    pub(crate) next: AtomicPtr<Record>,
     /// Owner only.
     pub(crate) pins: Cell<usize>,
     /// Owner only.
@@ -45,8 +48,6 @@ pub(crate) struct Reserved {
 
 pub(crate) struct Shared {
     pub(crate) owned: AtomicBool,
-    /// The record that was first in the list before this one. Never changes once it is in the list.
-    pub(crate) next: AtomicPtr<Record>,
     /// What waits here, in objects and in bytes, as the owner saw it last. Nothing but a number.
     objects: PlainAtomicU64,
     bytes: PlainAtomicU64,
@@ -72,13 +73,13 @@ impl Record {
             reserved: CachePadded::new(Reserved {
                 lower: AtomicU64::new(IDLE),
                 upper: AtomicU64::new(0),
+                next: AtomicPtr::new(std::ptr::null_mut()),
                 pins: Cell::new(0),
                 temporary: Cell::new(false),
                 fences: Fences::decide(),
             }),
             shared: CachePadded::new(Shared {
                 owned: AtomicBool::new(true),
-                next: AtomicPtr::new(std::ptr::null_mut()),
                 objects: PlainAtomicU64::new(0),
                 bytes: PlainAtomicU64::new(0),
             }),
