@@ -8,6 +8,7 @@
 
 mod engine;
 mod extras;
+mod lines;
 mod memory;
 mod model;
 #[cfg(shuttle)]
