@@ -16,14 +16,14 @@
 //! operation to the last, and others that write it wait meanwhile. What waits spins on no line, and
 //! no reader has to read again, so the times are bounds: a machine with these costs is slower.
 //! The replay has operations in another order than the recording. If they then wait for each other
-//! in a circle, the one that waits longest goes on without the lock.
+//! in a circle, the one that closes it goes on without the lock.
 //!
 //! All lines are with all threads at first, except those that are written before they are read.
-//! Those are new memory, and their first write is no transfer.
+//! Those are new memory each time: their first write is no transfer.
 
 use super::{Access, Kind, Phase, THREADS_MAX};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::mem;
 
 /// What accesses cost.
@@ -88,6 +88,8 @@ struct Thread<'p> {
     next: (usize, usize),
     /// Prefetches of the current operation, and when they end.
     prefetched: Vec<(u64, u64)>,
+    /// The lock that it waits for.
+    waits_for: Option<u64>,
     done_ns: u64,
 }
 
@@ -102,10 +104,21 @@ struct Machine<'p> {
     /// here: whoever waits for a lock comes before its last owner.
     ready: BinaryHeap<Reverse<(u64, u64, usize)>>,
     numbers: u64,
+    /// Lines that were written before they were read.
+    new_memory: HashSet<u64>,
 }
 
-/// Replays the operations of the first `threads` threads of a phase. With `warm`, they are replayed
-/// twice, and the second time is counted: lines are then where earlier operations have left them.
+/// Lines that are written before anybody reads them.
+fn new_memory(phase: &Phase) -> HashSet<u64> {
+    let mut is_new = HashMap::new();
+    for access in phase.operations.iter().flat_map(|operation| &operation.accesses) {
+        is_new.entry(access.line).or_insert(access.is_write());
+    }
+    is_new.into_iter().filter(|(_, is_new)| *is_new).map(|(line, _)| line).collect()
+}
+
+/// Replays the operations of the first `threads` threads of a phase, twice. The second time is
+/// counted: lines are then where earlier operations have left them.
 ///
 /// # Panics
 /// If the phase has fewer threads.
@@ -114,7 +127,6 @@ pub fn replay(
     phase: &Phase,
     threads: usize,
     costs: Costs,
-    warm: bool,
     is_lock: &dyn Fn(u64) -> bool,
 ) -> Outcome {
     assert!((1..=phase.threads).contains(&threads), "1 to {} threads", phase.threads);
@@ -128,15 +140,14 @@ pub fn replay(
         threads: (0..threads).map(|_| Thread::default()).collect(),
         ready: BinaryHeap::new(),
         numbers: 0,
+        new_memory: new_memory(phase),
     };
     for operation in &phase.operations {
         if let Some(thread) = machine.threads.get_mut(operation.thread) {
             thread.operations.push(&operation.accesses);
         }
     }
-    if warm {
-        machine.run();
-    }
+    machine.run();
     machine.run();
     let done = machine.threads.iter();
     let operations = done.clone().map(|thread| thread.operations.len() as u64).sum();
@@ -149,30 +160,24 @@ impl Machine<'_> {
     fn run(&mut self) {
         self.traffic.clear();
         self.lines.values_mut().for_each(|line| line.busy_until = 0);
+        self.lines.retain(|line, _| !self.new_memory.contains(line));
         self.threads.iter_mut().for_each(|thread| thread.next = (0, 0));
         (0..self.threads.len()).for_each(|at| self.go_on(at, 0));
-        let mut last = 0;
-        loop {
-            while let Some(Reverse((now, _, thread))) = self.ready.pop() {
-                last = now;
-                self.step(thread, now);
-            }
-            if !self.break_circle(last) {
-                return;
-            }
+        while let Some(Reverse((now, _, thread))) = self.ready.pop() {
+            self.step(thread, now);
         }
     }
 
-    /// If all threads wait for locks, gives one lock to the thread that waits longest.
-    fn break_circle(&mut self, now: u64) -> bool {
-        let waiting = self.lines.values_mut().filter(|line| !line.waiters.is_empty());
-        let Some(line) = waiting.min_by_key(|line| (line.waiters[0].1, line.waiters[0].0)) else {
-            return false;
-        };
-        let (thread, _) = line.waiters.remove(0);
-        line.locked_by = None;
-        self.go_on(thread, now);
-        true
+    /// Whether `owner` waits, maybe through others, for a lock that `thread` has.
+    fn waits_for(&self, mut owner: usize, thread: usize) -> bool {
+        while let Some(line) = self.threads[owner].waits_for {
+            match self.lines[&line].locked_by {
+                Some(next) if next == thread => return true,
+                Some(next) => owner = next,
+                None => return false,
+            }
+        }
+        false
     }
 
     /// Has a thread go on at a time.
@@ -204,7 +209,11 @@ impl Machine<'_> {
     /// When the access is done. `None` if it waits for a lock: it then comes again.
     fn access(&mut self, at: usize, access: Access, again: bool, now: u64) -> Option<u64> {
         let Access { line: number, kind } = access;
-        let first = if kind == Kind::Write { 0 } else { self.everyone };
+        let first = if self.new_memory.contains(&number) { 0 } else { self.everyone };
+        let is_lock = kind == Kind::Write && (self.is_lock)(number);
+        let owner = self.lines.get(&number).and_then(|line| line.locked_by);
+        let other = owner.filter(|owner| is_lock && *owner != at);
+        let is_blocked = other.is_some_and(|owner| !self.waits_for(owner, at));
         let line = self.lines.entry(number).or_insert_with(|| Line {
             holders: first,
             is_modified: false,
@@ -213,8 +222,8 @@ impl Machine<'_> {
             waiters: Vec::new(),
         });
         let me = 1 << at;
-        let is_lock = kind == Kind::Write && (self.is_lock)(number);
-        if is_lock && line.locked_by.is_some_and(|owner| owner != at) {
+        self.threads[at].waits_for = is_blocked.then_some(number);
+        if is_blocked {
             line.waiters.push((at, now));
             return None;
         }
@@ -289,7 +298,7 @@ mod tests {
     }
 
     fn run(phase: &Phase, threads: usize) -> Outcome {
-        replay(phase, threads, COSTS, true, &|_| false)
+        replay(phase, threads, COSTS, &|_| false)
     }
 
     #[test]
@@ -323,7 +332,7 @@ mod tests {
         let expected = Traffic { transfers: outcome.lines[&1].transfers, ..outcome.lines[&1] };
         assert_eq!(outcome.lines[&1], expected);
         assert!(expected.transfers > 300, "{expected:?}");
-        let slower = replay(&phase, 4, Costs { reads_in_turn: true, ..COSTS }, true, &|_| false);
+        let slower = replay(&phase, 4, Costs { reads_in_turn: true, ..COSTS }, &|_| false);
         assert!(slower.rate < outcome.rate, "{} {}", slower.rate, outcome.rate);
     }
 
@@ -337,8 +346,8 @@ mod tests {
             accesses
         };
         let phase = phase(8, 100, &accesses);
-        let free = replay(&phase, 8, COSTS, true, &|_| false);
-        let locked = replay(&phase, 8, COSTS, true, &|line| line == 1);
+        let free = replay(&phase, 8, COSTS, &|_| false);
+        let locked = replay(&phase, 8, COSTS, &|line| line == 1);
         // Each operation takes a transfer and its 22 accesses, one after the other.
         assert!((0.9e9 / 122.0..1.1e9 / 122.0).contains(&locked.rate), "{}", locked.rate);
         assert!(free.rate != locked.rate && locked.lines[&1].waits_ns > 0);
@@ -348,7 +357,7 @@ mod tests {
     fn a_circle_of_locks_is_broken() {
         let lines = |thread: u64| [1 + thread, 2 - thread, 2 - thread, 1 + thread].map(write);
         let phase = phase(2, 10, &|thread| lines(thread as u64).into());
-        let outcome = replay(&phase, 2, COSTS, true, &|_| true);
+        let outcome = replay(&phase, 2, COSTS, &|_| true);
         assert_eq!(outcome.operations, 20);
         assert!(outcome.rate.is_finite() && outcome.transfers() > 0.0);
     }
@@ -371,7 +380,9 @@ mod tests {
 
     #[test]
     fn the_first_write_of_new_memory_is_no_transfer() {
-        let phase = phase(2, 1, &|thread| vec![write(thread as u64), read(9)]);
-        assert_eq!(replay(&phase, 2, COSTS, false, &|_| false).transfers(), 0.0);
+        // Thread 0 makes what thread 1 reads.
+        let access = |thread| if thread == 0 { write(1) } else { read(1) };
+        let outcome = run(&phase(2, 1, &|thread| vec![access(thread)]), 2);
+        assert_eq!(outcome.lines[&1].transfers, 1);
     }
 }
