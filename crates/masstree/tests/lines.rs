@@ -18,10 +18,10 @@
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Bytes, Slot, Tree};
 use keyrack_testkit::lines::{
-    Operation, Phase, Recording, has_emulator, is_traced, name_parts, perform, record,
+    Account, Operation, Phase, Recording, has_emulator, is_traced, name_parts, perform, record,
 };
 use keyrack_testkit::random::Draw;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::env;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
@@ -158,42 +158,15 @@ fn recording(test: &str) -> Option<&'static Recording> {
     Some(&RECORDING)
 }
 
-fn lines(operation: &Operation, is_write: bool) -> BTreeSet<u64> {
-    let accesses = operation.accesses.iter().filter(|access| access.is_write() == is_write);
-    accesses.map(|access| access.line).collect()
-}
-
-/// How often operations of a kind wrote a line that the other thread touched, by its name.
-#[derive(Debug, Default)]
-struct Account {
-    operations: usize,
-    read: usize,
-    written: usize,
-    shared: BTreeMap<String, usize>,
-}
-
 /// The accounts of the chosen operations, by their kinds.
 fn accounts(phase: &Phase, chosen: impl Fn(&Operation) -> bool) -> BTreeMap<usize, Account> {
-    let mut touched = [const { BTreeSet::new() }; 2];
-    for operation in &phase.operations {
-        touched[operation.thread].extend(operation.accesses.iter().map(|access| access.line));
-    }
-    let mut accounts: BTreeMap<usize, Account> = BTreeMap::new();
-    for operation in phase.operations.iter().filter(|operation| chosen(operation)) {
-        let account = accounts.entry(operation.kind).or_default();
-        let written = lines(operation, true);
-        account.operations += 1;
-        account.read += lines(operation, false).len();
-        account.written += written.len();
-        for line in written.intersection(&touched[1 - operation.thread]) {
-            *account.shared.entry(phase.name_of(*line).to_owned()).or_default() += 1;
+    let mut accounts = BTreeMap::new();
+    for (kind, name) in KINDS.iter().enumerate() {
+        let account = phase.account(|operation| operation.kind == kind && chosen(operation));
+        if account.operations > 0 {
+            println!("| {}: {name} | {account} |", phase.name);
+            accounts.insert(kind, account);
         }
-    }
-    for (kind, account) in &accounts {
-        let mean = |sum: usize| sum as f64 / account.operations as f64;
-        let (kind, read, written) = (KINDS[*kind], mean(account.read), mean(account.written));
-        let shared = &account.shared;
-        println!("{}: {kind}: {read:.1} read, {written:.1} written, {shared:?}", phase.name);
     }
     accounts
 }

@@ -18,9 +18,11 @@
 //!
 //! Only Linux has the emulator. [`record`] says if it cannot be started.
 
+mod account;
 mod model;
 mod recording;
 
+pub use account::Account;
 pub use model::{Costs, Outcome, Traffic, replay};
 pub use recording::{Access, Kind, Operation, Phase, Recording, has_emulator, record};
 

@@ -108,10 +108,11 @@ struct Machine<'p> {
     new_memory: HashSet<u64>,
 }
 
-/// Lines that are written before anybody reads them.
-fn new_memory(phase: &Phase) -> HashSet<u64> {
+/// Lines that are written before anybody of the first `threads` threads reads them.
+fn new_memory(phase: &Phase, threads: usize) -> HashSet<u64> {
     let mut is_new = HashMap::new();
-    for access in phase.operations.iter().flat_map(|operation| &operation.accesses) {
+    let operations = phase.operations.iter().filter(|operation| operation.thread < threads);
+    for access in operations.flat_map(|operation| &operation.accesses) {
         is_new.entry(access.line).or_insert(access.is_write());
     }
     is_new.into_iter().filter(|(_, is_new)| *is_new).map(|(line, _)| line).collect()
@@ -140,7 +141,7 @@ pub fn replay(
         threads: (0..threads).map(|_| Thread::default()).collect(),
         ready: BinaryHeap::new(),
         numbers: 0,
-        new_memory: new_memory(phase),
+        new_memory: new_memory(phase, threads),
     };
     for operation in &phase.operations {
         if let Some(thread) = machine.threads.get_mut(operation.thread) {
@@ -384,5 +385,8 @@ mod tests {
         let access = |thread| if thread == 0 { write(1) } else { read(1) };
         let outcome = run(&phase(2, 1, &|thread| vec![access(thread)]), 2);
         assert_eq!(outcome.lines[&1].transfers, 1);
+        // To a thread that does not see it made, it is like other memory.
+        let outcome = run(&phase(2, 1, &|thread| vec![access(1 - thread)]), 1);
+        assert_eq!(outcome.transfers(), 0.0);
     }
 }
