@@ -9,13 +9,27 @@
 use crate::part::Part;
 use crate::stripe::{STRIPES, Stripe, stripe};
 use crossbeam_utils::CachePadded;
+use std::array;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A signed sum, cheap to add to and O(stripes) to read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counter {
     alone: [CachePadded<AtomicI64>; STRIPES],
-    shared: [CachePadded<AtomicI64>; STRIPES],
+    shared: [CachePadded<AtomicI64>; SHARED_WORDS],
+}
+
+/// Words for threads that have no stripe alone. Fewer than stripes: such threads meet anyway.
+const SHARED_WORDS: usize = 16;
+
+impl Default for Counter {
+    fn default() -> Self {
+        Counter { alone: array::from_fn(|_| zero()), shared: array::from_fn(|_| zero()) }
+    }
+}
+
+fn zero() -> CachePadded<AtomicI64> {
+    CachePadded::new(AtomicI64::new(0))
 }
 
 impl Counter {
@@ -35,7 +49,7 @@ impl Counter {
                 word.store(sum, Ordering::Relaxed);
             }
             Stripe { number, .. } => {
-                self.shared[number].fetch_add(amount, Ordering::Relaxed);
+                self.shared[number % SHARED_WORDS].fetch_add(amount, Ordering::Relaxed);
             }
         }
     }

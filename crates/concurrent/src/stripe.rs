@@ -7,10 +7,11 @@
 //! number may not.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How many copies there are.
-pub(crate) const STRIPES: usize = 16;
+/// How many copies there are: one for each processor of a large machine. With fewer, threads that
+/// share one take its line from each other at each change.
+pub(crate) const STRIPES: usize = 64;
 
 /// The copy of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(crate) struct Stripe {
 }
 
 /// Which numbers are somebody's alone, a bit each.
-static TAKEN: AtomicU32 = AtomicU32::new(0);
+static TAKEN: AtomicU64 = AtomicU64::new(0);
 static NEXT_SHARED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -65,8 +66,8 @@ fn choose() -> Stripe {
 
 /// Claims the least number that no thread has alone.
 fn claim() -> Option<Stripe> {
-    let least = |taken: u32| taken.trailing_ones() as usize;
-    let add = |taken: u32| (least(taken) < STRIPES).then(|| taken | (taken + 1));
+    let least = |taken: u64| taken.trailing_ones() as usize;
+    let add = |taken: u64| (least(taken) < STRIPES).then(|| taken | (taken + 1));
     // Acquire pairs with the Release of the last owner.
     let before = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, add).ok()?;
     Some(Stripe { number: least(before), alone: true })
