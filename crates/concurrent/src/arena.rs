@@ -5,7 +5,7 @@
 //!         |                                        common: what stripes have too much of
 //!   chunks of the arena    spans of 64 KiB            ^ |  half a list at a time
 //!         |                                           | v
-//!   stripe 0 .. 15:  [ lock | rest of a span | free blocks of kind 0 | of kind 1 | ... ]
+//!   stripe 0 .. 63:  [ lock | of each kind: rest of a span, free blocks ]
 //! ```
 //!
 //! A **handle** is the number of a block's first unit in the one range of the process, so a node
@@ -19,11 +19,12 @@
 //!
 //! A thread takes and frees blocks under the lock of its stripe, which it rarely shares. A stripe
 //! cuts new blocks from a span of 64 KiB, which it gets from the arena; the arena takes chunks from
-//! the range of the process. The first chunk has plain pages, so that a small tree costs the pages
-//! that it touches; all others ask for huge ones. A stripe that has gathered more than
-//! [`FREE_BLOCKS_MAX`] free blocks of a kind gives half of them to a common list, where stripes
-//! that have none look before they cut a new one. The end of a span that is too short for the next
-//! block is lost.
+//! the range of the process. A span has blocks of one kind: who prefetches lines beyond the end of
+//! a block gets those of a block that changes as rarely. The first chunk has plain pages, so that a
+//! small tree costs the pages that it touches; all others ask for huge ones. A stripe that has
+//! gathered more than [`FREE_BLOCKS_MAX`] free blocks of a kind gives half of them to a common
+//! list, where stripes that have none look before they cut a new one. The end of a span that is too
+//! short for the next block is lost.
 //!
 //! Order of locks: a stripe's, then the common list's or the spans', then the range's.
 
@@ -69,12 +70,17 @@ pub struct Arena<const KINDS: usize> {
 }
 
 struct Stripe<const KINDS: usize> {
-    /// The rest of a span: its first unit and how many there are. Never used before.
-    next: u32,
-    left: u32,
+    rest: [Rest; KINDS],
     free: [Vec<u32>; KINDS],
     /// Allocated minus freed here. A block may be freed in another stripe.
     live: [i64; KINDS],
+}
+
+/// The rest of a span: its first unit and how many there are. Never used before.
+#[derive(Clone, Copy)]
+struct Rest {
+    next: u32,
+    left: u32,
 }
 
 struct Common<const KINDS: usize> {
@@ -145,13 +151,12 @@ impl<const KINDS: usize> Arena<KINDS> {
         {
             return handle;
         }
-        if stripe.left < units {
-            stripe.next = lock(&self.spans).allocate();
-            stripe.left = SPAN_UNITS;
+        let rest = &mut stripe.rest[kind];
+        if rest.left < units {
+            *rest = Rest { next: lock(&self.spans).allocate(), left: SPAN_UNITS };
         }
-        let handle = stripe.next;
-        stripe.next += units;
-        stripe.left -= units;
+        let handle = rest.next;
+        *rest = Rest { next: handle + units, left: rest.left - units };
         handle
     }
 
@@ -224,7 +229,8 @@ impl<const KINDS: usize> fmt::Debug for Arena<KINDS> {
 
 impl<const KINDS: usize> Stripe<KINDS> {
     fn new() -> Self {
-        Stripe { next: 0, left: 0, free: array::from_fn(|_| Vec::new()), live: [0; KINDS] }
+        let rest = [Rest { next: 0, left: 0 }; KINDS];
+        Stripe { rest, free: array::from_fn(|_| Vec::new()), live: [0; KINDS] }
     }
 }
 
