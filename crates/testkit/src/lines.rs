@@ -12,7 +12,7 @@
 //! and an ordinary build pays nothing. Not seen are prefetches and what the kernel does.
 //!
 //! **Turns.** The emulator does not say which thread an access is of. So threads perform operations
-//! in turns, and mark them by stores to [`MARKS`], which the recording recognises. Waiting threads
+//! in turns, and mark them by stores to `MARKS`, which the recording recognises. Waiting threads
 //! touch nothing but that memory and their stacks, and both are left out of the recording. A stack
 //! belongs to one thread. The first turn is not recorded: in it a thread joins what it has to join.
 //!

@@ -201,14 +201,14 @@ impl Machine<'_> {
             return;
         };
         let later = &accesses[thread.next.1 + 1..];
-        let again = later.iter().any(|later| later.line == access.line && later.is_write());
-        let Some(then) = self.access(at, access, again, now) else { return };
+        let Some(then) = self.access(at, access, later, now) else { return };
         self.threads[at].next.1 += 1;
         self.go_on(at, then);
     }
 
-    /// When the access is done. `None` if it waits for a lock: it then comes again.
-    fn access(&mut self, at: usize, access: Access, again: bool, now: u64) -> Option<u64> {
+    /// When the access is done, if `later` ones follow in the operation. `None` if it waits for a
+    /// lock: it then comes again.
+    fn access(&mut self, at: usize, access: Access, later: &[Access], now: u64) -> Option<u64> {
         let Access { line: number, kind } = access;
         let first = if self.new_memory.contains(&number) { 0 } else { self.everyone };
         let is_lock = kind == Kind::Write && (self.is_lock)(number);
@@ -264,6 +264,7 @@ impl Machine<'_> {
             then += end - now;
         }
         if is_lock {
+            let again = later.iter().any(|later| later.line == number && later.is_write());
             line.locked_by = again.then_some(at);
             if !again {
                 for (waiter, since) in mem::take(&mut line.waiters) {
