@@ -17,8 +17,8 @@ use std::fmt;
 
 /// Objects retired by one thread until the era advances.
 ///
-/// Each pin reads the era. So with 64 threads that retire an object in each operation, the line of
-/// the era is fetched again in every fifth pin; with batches of 64 it was every second one.
+/// Each pin reads the era. With 64 threads that retire an object in each operation, one pin in nine
+/// fetches its line again; with batches of 64 it would be six in ten.
 pub(crate) const BATCH_OBJECTS: usize = 256;
 /// And bytes: a few large objects are a batch too.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
