@@ -5,7 +5,7 @@
 //!   cargo run --release -p keyrack-masstree --example lines
 //! ```
 //!
-//! It needs `valgrind`, and takes a minute or two. The program records itself: see
+//! It needs `valgrind`, and takes some minutes. The program records itself: see
 //! [`keyrack_testkit::lines`] for how, and for the model of the replay.
 //!
 //! The emulator sees no prefetch. A descent prefetches the seven lines of a node before it reads
