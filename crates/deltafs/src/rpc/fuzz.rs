@@ -138,6 +138,7 @@ fn frames_and_records_that_were_made_up_are_refused_or_can_be_written() {
         .sample(headed(ENTRY, &Entry::Sized(attributes).encode()))
         .sample(headed(ENTRY, &Entry::Symlink(attributes, b"../x").encode()))
         .sample(headed(ENTRY, &Entry::Whiteout.encode()))
+        .sample(headed(ENTRY, &Entry::Link(attributes.inode).encode()))
         .sample(headed(NODE, &Node::Dir(node, touched).encode()))
         .sample(headed(NODE, &Node::Touched(touched).encode()))
         .sample(headed(MAP, &[0b1111, 0, 0, 0, 0, 0, 0, 0]));
