@@ -2,7 +2,7 @@
 //! system that does nothing.
 //!
 //! ```text
-//!   cargo run --release -p keyrack-mount --example costs -- DIR FILES ROUNDS
+//!   cargo run --release -p keyrack-mount --example fuse_costs -- DIR FILES ROUNDS
 //!
 //!   plain      a directory of DIR
 //!   idle FUSE  answers the same requests from a counter: what FUSE itself costs
