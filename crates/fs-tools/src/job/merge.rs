@@ -5,7 +5,7 @@ use super::header::Header;
 use super::rank::in_words;
 use super::result::PhaseResult;
 use super::store::{Part, StoreSettings};
-use super::totals::{Reads, Totals, written_text};
+use super::totals::{Reads, Totals, average, written_text};
 use keyrack_console::DONE;
 use keyrack_deltafs::Error;
 use keyrack_deltafs::job::{Fold, Job};
@@ -279,6 +279,7 @@ fn report(
     document.put("bytes_read", *bytes_read);
     document.put("bytes_written", *bytes_written);
     document.put("writes", *writes);
+    document.put("write_bytes_average", average(*bytes_written as f64, *writes as f64));
     document.put("reads", reads.json());
     let records = json!({ "read": read, "written": written, "conflicts": conflicts });
     document.put("records", records);

@@ -217,6 +217,7 @@ impl Totals {
             "bytes_read": whole(self.read_bytes),
             "bytes_written": whole(self.written_bytes),
             "writes": whole(self.writes),
+            "write_bytes_average": average(self.written_bytes, self.writes),
             "bytes_merged": whole(self.merged_bytes),
             "reads": self.reads.json(),
             "writer_waits": whole(self.waits),
@@ -248,31 +249,33 @@ impl Reads {
             "Total random reads: {calls:.0} (Avg read size: {:.1}K, total bytes read: \
              {bytes:.0}){end}\nTotal sequential bytes read: {ahead_bytes:.0} (Avg read size: \
              {:.1}K){end}\n",
-            average_kib(bytes, calls),
-            average_kib(ahead_bytes, ahead)
+            average(bytes, calls) / 1024.0,
+            average(ahead_bytes, ahead) / 1024.0
         )
     }
 
     pub(super) fn json(&self) -> Value {
-        let [calls, bytes, ahead, ahead_bytes] = self.numbers().map(|value| value as u64);
+        let [calls, bytes, ahead, ahead_bytes] = self.numbers();
         json!({
-            "random": calls,
-            "random_bytes": bytes,
-            "sequential": ahead,
-            "sequential_bytes": ahead_bytes,
+            "random": calls as u64,
+            "random_bytes": bytes as u64,
+            "random_bytes_average": average(bytes, calls),
+            "sequential": ahead as u64,
+            "sequential_bytes": ahead_bytes as u64,
+            "sequential_bytes_average": average(ahead_bytes, ahead),
         })
     }
 }
 
 /// The line about what was written.
 pub(super) fn written_text(bytes: f64, writes: f64) -> String {
-    let average = average_kib(bytes, writes);
+    let average = average(bytes, writes) / 1024.0;
     format!("Total bytes written: {bytes:.0} (Avg write size: {average:.1}K)\n")
 }
 
 /// 0 where the original, without calls, has no number.
-fn average_kib(bytes: f64, calls: f64) -> f64 {
-    if calls > 0.0 { bytes / 1024.0 / calls } else { 0.0 }
+pub(super) fn average(bytes: f64, calls: f64) -> f64 {
+    if calls > 0.0 { bytes / calls } else { 0.0 }
 }
 
 #[cfg(test)]
