@@ -18,11 +18,12 @@ use pages::Page;
 use std::collections::BTreeSet;
 
 /// Programs whose options are not ours, where they begin a line.
-const OTHER_PROGRAMS: [&str; 18] = [
+const OTHER_PROGRAMS: [&str; 19] = [
     "apt-get",
     "argv",
     "cargo",
     "docker",
+    "du",
     "git",
     "mcrouter",
     "memcached",
@@ -40,12 +41,13 @@ const OTHER_PROGRAMS: [&str; 18] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 11] = [
+const OF_OTHERS: [(&str, &str); 12] = [
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),
     ("--flag", "a placeholder for any option"),
     ("--help", "every program"),
+    ("--keyrack", "mdtest with our backend: --keyrack.server, --keyrack.dir"),
     ("--memkeys", "redis-cli"),
     ("--mpi", "srun"),
     ("--pipe", "redis-cli"),
