@@ -148,12 +148,23 @@ impl Inner {
         memtable: &Arc<Memtable>,
         record: Record<'_, impl Iterator<Item = (Write<'w>, u64)>>,
     ) -> Result<Inserted> {
+        let mut writes = record.writes.peekable();
+        // Its line comes while the record is copied, and each further one while an entry is.
+        let prefetch = |next: Option<&(Write<'w>, u64)>| {
+            if let Some((_, hash)) = next {
+                memtable.prefetch(*hash);
+            }
+        };
+        prefetch(writes.peek());
         place.write(record.parts)?;
-        for (sequence, (write, hash)) in (place.lsn()..).zip(record.writes) {
+        let mut sequence = place.lsn();
+        while let Some((write, hash)) = writes.next() {
+            prefetch(writes.peek());
             let Write { kind, key, value } = write;
             if !write.is_void(&self.options.comparator) {
                 room.insert(sequence, kind, key, value, hash);
             }
+            sequence += 1;
         }
         let full = memtable.bytes() >= self.options.memtable_bytes;
         let unordered = memtable.needs_sort().then(|| Arc::clone(memtable));

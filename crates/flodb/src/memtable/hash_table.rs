@@ -60,6 +60,16 @@ impl HashTable {
         slots[home(hash, slots.len())].prefetch();
     }
 
+    /// Asks for the newest version of a key, if it is in the slot that a search begins with.
+    #[inline]
+    pub(super) fn prefetch_newest(&self, arena: &Arena, hash: u64) {
+        let slots = self.slots.items();
+        match slots[home(hash, slots.len())].get() {
+            Some((found, newest)) if found == tag(hash) => arena.prefetch(newest),
+            Some(_) | None => {}
+        }
+    }
+
     /// The newest version of a key among those in the slots.
     #[inline]
     pub(super) fn find<'a>(&self, arena: &'a Arena, key: &[u8], hash: u64) -> Option<Entry<'a>> {

@@ -154,6 +154,14 @@ impl Memtable {
         Ok(())
     }
 
+    /// Asks for the line of memory that an insert or a get of the key begins with.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(table) = &self.table {
+            table.prefetch(hash);
+        }
+    }
+
     /// The newest version of `key` up to `sequence`. No lock and no allocation, unless more than
     /// 64 versions of the key are newer than that: then it looks in the runs, and makes order.
     ///
@@ -339,8 +347,8 @@ impl MemtableReservation<'_> {
     ) {
         let memtable = self.memtable;
         if let Some(table) = &memtable.table {
-            // The line comes while the entry is copied.
-            table.prefetch(hash);
+            // The newest version of the key comes while the entry is copied.
+            table.prefetch_newest(&memtable.arena, hash);
         }
         let written = self.entries.write(sequence, kind, key, value);
         if let Some(table) = &memtable.table {
