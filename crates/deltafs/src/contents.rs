@@ -93,8 +93,8 @@ impl Contents {
         self.is_begun.load(Ordering::Relaxed)
     }
 
-    /// The right to change bytes or lengths. Who holds it may lock a directory, and nobody asks for
-    /// it with a directory locked.
+    /// The right to change bytes or lengths. Its holder may lock a directory; a thread that has
+    /// locked one never asks for it.
     pub(crate) fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

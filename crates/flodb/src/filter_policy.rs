@@ -2,9 +2,9 @@
 //! caller's.
 //!
 //! A table with a filter by a rule stores the name of the rule beside it, in a property that
-//! earlier programs skip. Whoever opens the table without that rule reads it without a filter. So
-//! the rule of a store may change at any opening: tables written before keep what they have, and
-//! compactions write new ones.
+//! earlier programs skip. A store that is opened without that rule reads the table without a
+//! filter. So the rule of a store may change at any opening: tables written before keep what they
+//! have, and compactions write new ones.
 
 use crate::filter::Filter;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Who works in a timed phase: its roles, each with so many workers, an end and perhaps a rate.
+//! The workers of a timed phase: its roles, each with so many workers, an end and perhaps a rate.
 //!
 //! ```text
 //!   phase   |  role 0: workers 0, 1  |  role 1: workers 2, 3, 4  |     threads of the phase

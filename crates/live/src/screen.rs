@@ -65,7 +65,7 @@ pub fn keep(line: &str) -> bool {
     }
 }
 
-/// Gives the terminal back, if a screen has it. Whoever ends the process by force calls this.
+/// Gives the terminal back, if a screen has it. Code that ends the process by force calls this.
 pub fn restore() {
     let Some(taken) = taken().take() else { return };
     let mut out = io::stderr().lock();

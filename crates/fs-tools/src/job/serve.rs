@@ -180,7 +180,7 @@ fn unix_path(path: &Path, rank: u32) -> PathBuf {
 }
 
 /// Waits until something comes through `ends`, or nobody has called for so long; twice as long at
-/// most. Whoever could send has gone: that is an end as well.
+/// most. If all senders have gone, that is an end as well.
 fn wait(ends: &Receiver<()>, idle: Option<Duration>, calls: impl Fn() -> u64) {
     let Some(idle) = idle else {
         let _ = ends.recv();

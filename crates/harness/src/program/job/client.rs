@@ -261,8 +261,8 @@ impl Client for JobClient<'_, '_> {
             // There is no second duration.
             return false;
         }
-        // Relaxed: the store orders it. Whoever has read what another wrote after raising the flag
-        // sees the flag.
+        // Relaxed: the store orders it. A thread that has read what another wrote after raising the
+        // flag sees the flag.
         if self.shared.expired.load(Ordering::Relaxed) {
             return true;
         }
