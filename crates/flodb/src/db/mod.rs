@@ -23,8 +23,9 @@
 //!
 //! **Locks.** [`LockRank`] has the order of the locks; debug builds assert it. The mutexes without
 //! a rank are leaves: the write controller, the signal of the background, the rate limiter, the
-//! snapshots, the file numbers and the file deleter take no other lock while they hold theirs. One
-//! exception: a compaction that waits at the rate limiter asks the signal whether the store closes.
+//! snapshots, the file numbers and the file deleter take no other lock while they hold theirs. Two
+//! exceptions: a compaction that waits at the rate limiter asks the signal whether the store
+//! closes, and the file cache takes the lock of a file.
 //!
 //! [`Log::published`]: keyrack_wal::Log::published
 
