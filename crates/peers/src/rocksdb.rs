@@ -228,7 +228,7 @@ impl Session for RocksSession<'_> {
 
     fn property(&mut self, name: &str) -> Option<String> {
         // A name that the library refuses is no property.
-        self.store.database.property_value(format!("rocksdb.{name}")).ok().flatten()
+        self.store.database.property_value(&format!("rocksdb.{name}")).ok().flatten()
     }
 
     fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
