@@ -10,10 +10,14 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::fb;
+use crate::key_set::{self, KeySet, KeySetWriter};
 use crate::rng::fnv1a64;
 
 /// The widest padding of a number.
 const WIDTH_MAX: usize = 255;
+
+/// The conversions, as errors name them.
+const CONVERSIONS: &str = "%d %x %h %b %k %{SET}";
 
 /// The longest literal text on either side of the number.
 const LITERAL_BYTES_MAX: usize = 1024;
@@ -32,6 +36,7 @@ const LITERAL_BYTES_MAX: usize = 1024;
 /// | `%h`, `%20h`, `%019h` | YCSB's hash of the number, in decimal | for 0: `6284781860667377211` |
 /// | `%b` | eight big-endian bytes, which sort like the numbers | |
 /// | `%k` | decimal, zero-padded so that the key has a size as in [ETC](KeyFormat::fb_key) | |
+/// | `%{url}`, `%{url:7}` | the key of a [`KeySet`] by its name, of seed 0 or that after the colon | |
 ///
 /// YCSB's hash is the absolute value of the FNV-1a hash of the eight little-endian bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +53,7 @@ enum Conversion {
     Hash(Padding),
     Raw8,
     FbKey,
+    Set { set: KeySet, seed: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +74,8 @@ impl Padding {
 }
 
 impl KeyFormat {
-    /// Reads a pattern: `%d`, `%Nd`, `%0Nd`, the same with `x` or `h`, `%b` or `%k`, exactly once,
-    /// with literal text before and after.
+    /// Reads a pattern: `%d`, `%Nd`, `%0Nd`, the same with `x` or `h`, `%b`, `%k` or `%{SET}`,
+    /// exactly once, with literal text before and after.
     ///
     /// # Errors
     ///
@@ -87,6 +93,13 @@ impl KeyFormat {
     #[must_use]
     pub fn fb_key() -> KeyFormat {
         KeyFormat { prefix: String::new(), suffix: String::new(), conversion: Conversion::FbKey }
+    }
+
+    /// The format `%{SET:SEED}`: the keys of a set.
+    #[must_use]
+    pub fn of_set(set: KeySet, seed: u64) -> KeyFormat {
+        let conversion = Conversion::Set { set, seed };
+        KeyFormat { prefix: String::new(), suffix: String::new(), conversion }
     }
 
     /// The format `%0Nd` behind a literal `prefix`; `width` is cut at 255.
@@ -118,7 +131,7 @@ impl KeyFormat {
         match self.conversion {
             Conversion::Raw8 => true,
             Conversion::Decimal(padding) | Conversion::Hex(padding) => padding.width > 0,
-            Conversion::Hash(_) | Conversion::FbKey => false,
+            Conversion::Hash(_) | Conversion::FbKey | Conversion::Set { .. } => false,
         }
     }
 
@@ -142,7 +155,7 @@ impl KeyFormat {
             rest = after;
         }
         let Some(conversion) = conversion else {
-            return Err("no conversion; expected one of %d %x %h %b %k".to_owned());
+            return Err(format!("no conversion; expected one of {CONVERSIONS}"));
         };
         suffix.push_str(rest);
         if prefix.len().max(suffix.len()) > LITERAL_BYTES_MAX {
@@ -174,18 +187,36 @@ impl KeyFormat {
             Some('d') => Conversion::Decimal(padding),
             Some('x') => Conversion::Hex(padding),
             Some('h') => Conversion::Hash(padding),
-            Some(letter @ ('b' | 'k')) if width > 0 => {
+            Some(letter @ ('b' | 'k' | '{')) if width > 0 => {
                 return Err(format!("conversion %{letter} takes no width"));
             }
             Some('b') => Conversion::Raw8,
             Some('k') => Conversion::FbKey,
+            Some('{') => {
+                let (name, after) = letters
+                    .as_str()
+                    .split_once('}')
+                    .ok_or_else(|| "ends inside a conversion".to_owned())?;
+                return Ok((Self::read_set(name)?, after));
+            }
             Some(letter) => {
                 return Err(format!(
-                    "unknown conversion %{number}{letter}; expected one of %d %x %h %b %k"
+                    "unknown conversion %{number}{letter}; expected one of {CONVERSIONS}"
                 ));
             }
         };
         Ok((conversion, letters.as_str()))
+    }
+
+    /// Reads the name of a set, and its seed after a colon.
+    fn read_set(text: &str) -> Result<Conversion, String> {
+        let (name, seed) = text.split_once(':').unwrap_or((text, "0"));
+        let Some(set) = KeySet::named(name) else {
+            let names = KeySet::ALL.map(KeySet::name).join(" ");
+            return Err(format!("unknown key set {name:?}; expected one of {names}"));
+        };
+        let seed = seed.parse().map_err(|_| format!("seed {seed:?} is not a whole number"))?;
+        Ok(Conversion::Set { set, seed })
     }
 }
 
@@ -199,11 +230,18 @@ impl fmt::Display for KeyFormat {
             Conversion::Hash(padding) => (padding, 'h'),
             Conversion::Raw8 => (Padding::NONE, 'b'),
             Conversion::FbKey => (Padding::NONE, 'k'),
+            Conversion::Set { .. } => (Padding::NONE, '{'),
         };
         match padding {
             Padding { width: 0, .. } => write!(f, "%{letter}")?,
             Padding { width, byte: b'0', .. } => write!(f, "%0{width}{letter}")?,
             Padding { width, .. } => write!(f, "%{width}{letter}")?,
+        }
+        if let Conversion::Set { set, seed } = self.conversion {
+            match seed {
+                0 => write!(f, "{set}}}")?,
+                seed => write!(f, "{set}:{seed}}}")?,
+            }
         }
         f.write_str(&self.suffix.replace('%', "%%"))
     }
@@ -215,6 +253,8 @@ pub(crate) struct KeyWriter {
     format: KeyFormat,
     /// The fewest digits of `%k`: as many as the number of keys has.
     digits_min: usize,
+    /// Writes the keys of a set, where the format is one.
+    set: Option<KeySetWriter>,
     /// Prefix, then the last number, then the suffix, then spare room.
     buffer: Box<[u8]>,
     /// Bytes of the last number; `usize::MAX` before the first.
@@ -228,13 +268,18 @@ impl KeyWriter {
     /// A writer for a population of `count` keys.
     pub(crate) fn new(format: &KeyFormat, count: u64) -> KeyWriter {
         // 20 digits hold every 64-bit number.
-        let number_bytes_max = WIDTH_MAX.max(fb::KEY_BYTES_MAX).max(20);
+        let number_bytes_max = WIDTH_MAX.max(fb::KEY_BYTES_MAX).max(key_set::KEY_BYTES_MAX).max(20);
+        let set = match format.conversion {
+            Conversion::Set { set, seed } => Some(KeySetWriter::new(set, seed)),
+            _ => None,
+        };
         let mut buffer = vec![0; format.prefix.len() + number_bytes_max + format.suffix.len()]
             .into_boxed_slice();
         buffer[..format.prefix.len()].copy_from_slice(format.prefix.as_bytes());
         KeyWriter {
             format: format.clone(),
             digits_min: decimal_digits(count),
+            set,
             buffer,
             number_bytes: usize::MAX,
             low_digits: None,
@@ -278,6 +323,11 @@ impl KeyWriter {
                 let width = width.max(decimal_digits(index));
                 fill_decimal(&mut number[..width], index);
                 width
+            }
+            Conversion::Set { .. } => {
+                // A key touches more bytes than it has, so that the suffix is to be written again.
+                self.number_bytes = usize::MAX;
+                self.set.expect("a format of a set has its writer").write(index, number)
             }
         };
         let end = start + number_bytes;
@@ -458,12 +508,15 @@ mod tests {
     #[test]
     fn percent_signs_and_display() {
         assert_eq!(write("100%%:%d%%", 7), "100%:7%");
-        for pattern in ["k:%012d", "user%d", "%x", "%08x.", "a%%b%20dc%%", "%b", "user%019h", "%k"]
-        {
+        let plain = ["k:%012d", "user%d", "%x", "%08x.", "a%%b%20dc%%", "%b", "user%019h", "%k"];
+        let sets = ["%{url}", "t:%{email:18446744073709551615}.", "%{be8}%%"];
+        for pattern in plain.into_iter().chain(sets) {
             let format = KeyFormat::parse(pattern).unwrap();
             assert_eq!(format.to_string(), pattern);
         }
         assert_eq!(KeyFormat::fb_key(), KeyFormat::parse("%k").unwrap());
+        let of_set = KeyFormat::of_set(KeySet::Path, 7);
+        assert_eq!(of_set, KeyFormat::parse("%{path:7}").unwrap());
     }
 
     #[test]
@@ -482,6 +535,12 @@ mod tests {
             ("k%9999d", "width 9999"),
             ("k%99999999999999999999d", "width 99999999999999999999"),
             ("k%8b", "takes no width"),
+            ("%8{url}", "takes no width"),
+            ("a%{url", "ends inside"),
+            ("%{ulr}", "unknown key set \"ulr\"; expected one of url path email uuid composed"),
+            ("%{url:x}", "seed \"x\" is not a whole number"),
+            ("%{url:}", "seed \"\" is not a whole number"),
+            ("%{url}%d", "more than one conversion"),
         ];
         for (pattern, problem) in cases {
             let message = KeyFormat::parse(pattern).unwrap_err().to_string();
@@ -506,9 +565,19 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_a_set_stand_between_the_literals() {
+        let mut bare = KeyWriter::new(&KeyFormat::of_set(KeySet::Email, 0), 100);
+        let mut wrapped = KeyWriter::new(&KeyFormat::parse("<%{email}>").unwrap(), 100);
+        for number in 0..1000 {
+            let expected = [b"<", bare.write(number), b">"].concat();
+            assert_eq!(wrapped.write(number), expected, "{number}");
+        }
+    }
+
+    #[test]
     fn order_is_known() {
         let ordered = ["%012d", "%8x", "%b", "a%3db"];
-        let unordered = ["%d", "%x", "%019h", "%k"];
+        let unordered = ["%d", "%x", "%019h", "%k", "%{be8}"];
         assert!(ordered.iter().all(|p| KeyFormat::parse(p).unwrap().is_ordered()));
         assert!(unordered.iter().all(|p| !KeyFormat::parse(p).unwrap().is_ordered()));
     }

@@ -50,6 +50,7 @@ mod fb;
 mod format;
 mod jobs;
 mod key_distribution;
+mod key_set;
 mod keys;
 pub mod kvtest;
 mod mix;
@@ -70,6 +71,7 @@ pub use {
     format::KeyFormat,
     jobs::{job, jobs, own_count},
     key_distribution::KeyDistribution,
+    key_set::KeySet,
     keys::{KeySource, KeySpec},
     mix::{Counters, LoadSpec, MixKeys, MixSource, MixSpec, OpSpec, Verb},
     native::{native, native_names},
