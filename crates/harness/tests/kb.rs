@@ -61,6 +61,33 @@ fn fields_of_keys_mean_what_they_say() {
 }
 
 #[test]
+fn key_sets_have_sources_of_their_own() {
+    Bench::new(
+        "
+        local url = 'http://www.fojodi.jp/travel/lunar/silver/water-compass-vdc1pk.html'
+        assert(kb.url{}:at(1) == url)
+        assert(kb.path{}:at(1) == '/home/porafa/balance-history/profile/topic-vdc1pk.log')
+        assert(kb.email{}:at(1) == 'clara.weber126@hinila.com')
+        assert(kb.uuid{}:at(1) == '2f32a784-96c6-47c6-8146-fc94586817ec')
+        assert(kb.composed{}:at(1) == 'tenant-00006/addresses/0000000000000001')
+        assert(kb.decimal{}:at(1) == '3732877802')
+        assert(kb.be8{}:at(1) == '\\x2f\\x32\\xa7\\x84\\x96\\xc6|`')
+        assert(kb.email{seed = 7}:at(0) == 'ivan.costa93@pasifa.fr')
+        assert(kb.keys{fmt = 'at:%{email:7}'}:at(0) == 'at:ivan.costa93@pasifa.fr')
+        -- Distributions, populations and permutations are those of all sources.
+        local S = kb.uuid { n = 3, first = 10, dist = 'sequential' }
+        assert(S() == kb.uuid{}:at(10) and S() == kb.uuid{}:at(11))
+        assert(kb.url{n = 'items'}:count() == 30)
+        local hot, U = 0, kb.uuid { n = 1000, dist = 'zipf', theta = 2 }
+        for _ = 1, 1000 do hot = hot + (U() == U:at(0) and 1 or 0) end
+        assert(hot > 500, 'the first key of a Zipf law with theta 2 has 61 %')
+        return { name = 'w', run = function() end }",
+    )
+    .set(&[("items", "30")])
+    .run_clean();
+}
+
+#[test]
 fn sources_stand_where_strings_do_in_every_verb() {
     for engine in ["btree", "skiplist"] {
         let record = Bench::new(
@@ -248,6 +275,11 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("kb.keys{dist = 'insert'}", &["counter"]),
     ("kb.insert{}", &["counter"]),
     ("kb.latest{scramble = true}", &["scramble"]),
+    ("kb.url{fmt = '%d'}", &["kb.url has a format of its own", "kb.keys{fmt=\"text%{url}\"}"]),
+    ("kb.url{sead = 1}", &["unknown field of kb.keys 'sead'", "did you mean 'seed'"]),
+    ("kb.url{seed = -1}", &["seed"]),
+    ("kb.keys{seed = 1}", &["seed is for key sets"]),
+    ("kb.keys{fmt = '%{urls}'}", &["unknown key set \"urls\"", "url path email"]),
     ("kb.values{sise = 5}", &["unknown field of kb.values 'sise'", "did you mean 'size'"]),
     ("kb.values{size = {}}", &["size"]),
     ("kb.values{size = 'big'}", &["big"]),

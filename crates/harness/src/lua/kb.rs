@@ -5,6 +5,7 @@
 //! | `kb.keys{fmt=, n=, first=, dist=, theta=, scramble=, counter=}` | a key source; stands where a key string goes |
 //! | `kb.sequential{}`, `uniform zipf zipf_ycsb latest hotspot gaussian exponential insert` | `kb.keys` with that distribution |
 //! | `kb.fb_key{}` | keys with the sizes of Facebook's ETC pool |
+//! | `kb.url{seed=}`, `path email uuid composed decimal be8` | `kb.keys` of that key set |
 //! | `kb.values{size=, compress=, seed=}`, `kb.fb_value{}` | a value source; stands where a value string goes |
 //! | `kb.mix{get=50, put=50}` | a sampler; `M()` is a name |
 //! | `kb.counter(name [, start])` | a counter shared by all workers; `C()` takes the next, `C:get()` looks |
@@ -26,8 +27,8 @@ use crate::live::Kind;
 use keyrack_measure::Clock;
 use keyrack_store::unknown;
 use keyrack_workload::{
-    Alias, KeyDistribution, KeyFormat, KeySource, KeySpec, Rng, SizeDistribution, ValueSource,
-    ValueSpec,
+    Alias, KeyDistribution, KeyFormat, KeySet, KeySource, KeySpec, Rng, SizeDistribution,
+    ValueSource, ValueSpec,
 };
 use mlua::{Error, FromLua, Function, LightUserData, Lua, Table, Value, ffi};
 use std::cell::Cell;
@@ -47,7 +48,7 @@ const DISTRIBUTIONS: &[&str] = &[
     "insert",
 ];
 
-const KEY_FIELDS: &[&str] = &["fmt", "n", "first", "dist", "theta", "scramble", "counter"];
+const KEY_FIELDS: &[&str] = &["fmt", "n", "first", "dist", "theta", "scramble", "counter", "seed"];
 const VALUE_FIELDS: &[&str] = &["size", "compress", "seed"];
 
 /// What the constructors need from the machine they belong to.
@@ -91,10 +92,10 @@ impl Maker {
             return Err(raise("kb.keys needs a table, for example {fmt=\"k:%012d\"}".to_owned()));
         };
         check_fields("field of kb.keys", &options, KEY_FIELDS).map_err(raise)?;
-        let format: Option<String> = field(&options, "fmt")?;
-        let mut text: String = match preset {
-            Some("fb_key") => "uniform".to_owned(),
-            Some(preset) => preset.to_owned(),
+        let format = key_format(&options, preset)?;
+        let mut text: String = match preset.filter(|preset| DISTRIBUTIONS.contains(preset)) {
+            Some(distribution) => distribution.to_owned(),
+            None if preset == Some("fb_key") => "uniform".to_owned(),
             None => {
                 field::<Option<String>>(&options, "dist")?.unwrap_or_else(|| "uniform".to_owned())
             }
@@ -107,11 +108,6 @@ impl Maker {
         } else if let (Some(_), Some(dist)) = (preset, field::<Option<String>>(&options, "dist")?) {
             text = dist;
         }
-        let format = match (format, preset) {
-            (Some(format), _) => KeyFormat::parse(&format).map_err(raise)?,
-            (None, Some("fb_key")) => KeyFormat::fb_key(),
-            (None, _) => KeyFormat::parse("k:%012d").map_err(raise)?,
-        };
         let spec = KeySpec {
             format,
             count: self.count(&options, "n")?,
@@ -235,6 +231,29 @@ impl Maker {
     }
 }
 
+/// How a source of keys writes its numbers: as `fmt` says, or as the constructor `preset` does.
+fn key_format(options: &Table, preset: Option<&str>) -> mlua::Result<KeyFormat> {
+    let pattern: Option<String> = field(options, "fmt")?;
+    let seed: Option<u64> = field(options, "seed")?;
+    if let Some(set) = preset.and_then(KeySet::named) {
+        return match pattern {
+            None => Ok(KeyFormat::of_set(set, seed.unwrap_or(0))),
+            Some(_) => Err(raise(format!(
+                "kb.{set} has a format of its own; for text around it write \
+                 kb.keys{{fmt=\"text%{{{set}}}\"}}"
+            ))),
+        };
+    }
+    if seed.is_some() {
+        return Err(raise("seed is for key sets such as kb.url; draws follow --seed".to_owned()));
+    }
+    match (pattern, preset) {
+        (Some(pattern), _) => KeyFormat::parse(&pattern).map_err(raise),
+        (None, Some("fb_key")) => Ok(KeyFormat::fb_key()),
+        (None, _) => KeyFormat::parse("k:%012d").map_err(raise),
+    }
+}
+
 fn handle(handle: usize) -> LightUserData {
     LightUserData(handle as *mut std::ffi::c_void)
 }
@@ -271,7 +290,8 @@ pub(super) fn install(lua: &Lua, bridge: *mut Bridge<'_>, setup: &VmSetup) -> ml
     let m = Rc::clone(&maker);
     let keys = lua.create_function(move |_, options| m.keys(options, None))?;
     kb.set("keys", keys)?;
-    for &preset in DISTRIBUTIONS.iter().chain(&["fb_key"]) {
+    let sets = KeySet::ALL.map(KeySet::name);
+    for &preset in DISTRIBUTIONS.iter().chain(&["fb_key"]).chain(&sets) {
         let m = Rc::clone(&maker);
         let make = move |lua: &Lua, options: Option<Table>| {
             let options = options.map_or_else(|| lua.create_table(), Ok)?;
