@@ -51,7 +51,7 @@ impl Plan {
     /// # Errors
     /// [`Refusal`]: one line that names the thing and the remedy.
     pub fn new(mut settings: Settings, surroundings: Surroundings) -> Result<Plan, Refusal> {
-        bound_jobs(&mut settings);
+        bound_by_themselves(&mut settings);
         let mut warnings = Vec::new();
         let mut notes = Vec::new();
         let mut engines = plan_engines(&settings, &surroundings, &mut warnings)?;
@@ -214,26 +214,25 @@ fn plan_order(settings: &Settings) -> Result<MeasurementOrder, Refusal> {
     Ok(order)
 }
 
-/// Jobs without a bound have one of their own: their counts, or a time. It is written into the
-/// settings, so that headers and replay files show it: as the bound of all where there are only
-/// jobs of one bound, else in the sections of the jobs.
-fn bound_jobs(settings: &mut Settings) {
-    let is_job = |source: &String| Workload::names_jobs(source);
-    if settings.bounded || !settings.workloads.iter().any(is_job) {
+/// Some workloads without a bound have one of their own: jobs their counts or a time, native loads
+/// their keys. It is written into the settings, so that headers and replay files show it: as the
+/// bound of all where all have the same, else in the sections of the workloads.
+fn bound_by_themselves(settings: &mut Settings) {
+    if settings.bounded {
         return;
     }
     let bound_of = |source: &String| {
         let mut params = settings.params.clone();
-        params.extend(settings.for_workload(source).params);
+        let own = settings.for_workload(source);
+        params.extend(own.params);
         let param = |name: &str| {
             let given = params.iter().rev().find(|(known, _)| known == name);
             given.map(|(_, value)| value.as_str())
         };
-        Workload::bound_of_jobs(source, param)
+        let items = own.items.unwrap_or(settings.items);
+        Workload::own_bound(source, items, param).map(|bound| (source.clone(), bound))
     };
-    let jobs = settings.workloads.iter().filter(|source| is_job(source));
-    let bounds: Vec<(String, Bound)> =
-        jobs.map(|source| (source.clone(), bound_of(source))).collect();
+    let bounds: Vec<(String, Bound)> = settings.workloads.iter().filter_map(bound_of).collect();
     let Some((_, first)) = bounds.first().cloned() else { return };
     if bounds.len() == settings.workloads.len() && bounds.iter().all(|(_, b)| *b == first) {
         settings.bound = first;
@@ -329,12 +328,11 @@ fn open_workload(
     notes: &mut Vec<String>,
 ) -> Result<Workload, Refusal> {
     let looks_like_file = source.ends_with(".lua");
-    if !looks_like_file && let Some(found) = Workload::native(source, settings.for_workload(source))
-    {
-        return Ok(found);
-    }
     let read = |path: &str| surroundings.fs.read(Path::new(path)).map_err(|e| e.to_string());
     let own = settings.for_workload(source);
+    if !looks_like_file && let Some(found) = Workload::native(source, own.clone(), &env.params) {
+        return found.map_err(refusal);
+    }
     if !looks_like_file
         && let Some(jobs) = Workload::jobs(source, own, settings.limit, &env.params, &read)
     {

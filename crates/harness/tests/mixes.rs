@@ -181,3 +181,62 @@ fn a_native_workload_needs_no_file() {
     let text = Bench::new("").set(&[("workload", "ycbs/a")]).refusal();
     assert!(text.contains("did you mean 'ycsb/a'"), "{text}");
 }
+
+/// A run of a workload `index/...` over 300 keys on two threads.
+fn index(workload: &str, settings: &[(&str, &str)]) -> Bench {
+    let shared = [("workload", workload), ("items", "300"), ("threads", "2")];
+    Bench::new("").set(&shared).set(settings)
+}
+
+#[test]
+fn a_phase_of_an_index_workload_is_one_verb_over_the_loaded_set() {
+    for (phase, verb) in [("", "get"), ("phase=get", "get"), ("phase=scan", "range")] {
+        let params: &[(&str, &str)] = if phase.is_empty() { &[] } else { &[("param", phase)] };
+        let (record, mut stores) = index("index/url", &[("ops", "1000")]).set(params).run_spied();
+        let repeat = repeat(&record);
+        assert_eq!(repeat.load.as_ref().unwrap().keys, 300, "{phase}");
+        assert_eq!(op(repeat, verb).calls, 1000, "{phase}");
+        assert_eq!(repeat.ops.iter().filter(|op| op.calls > 0).count(), 1, "{phase}");
+        let rows = stores.remove(0);
+        assert_eq!(rows.len(), 300);
+        let is_url = |key: &[u8]| key.starts_with(b"https://") || key.starts_with(b"http://");
+        assert!(rows.iter().all(|(key, value)| is_url(key) && value.len() == 8));
+    }
+    let record = index("index/path", &[("ops", "1000"), ("param", "phase=mix")]).run_clean();
+    let (get, put) = (op(repeat(&record), "get"), op(repeat(&record), "put"));
+    assert_eq!((get.calls + put.calls, get.misses), (1000, 0));
+    assert!(get.calls.abs_diff(500) < 80, "{}", get.calls);
+}
+
+#[test]
+fn the_inserts_of_an_index_workload_are_new_keys() {
+    let (record, mut stores) =
+        index("index/email", &[("ops", "1001"), ("param", "phase=insert")]).run_spied();
+    assert_eq!(op(repeat(&record), "put").calls, 1001);
+    assert_eq!(stores.remove(0).len(), 300 + 1001);
+}
+
+#[test]
+fn the_load_of_an_index_workload_is_measured_and_ends_with_its_keys() {
+    let bench = Bench::new("").set(&[("workload", "index/composed"), ("items", "301")]);
+    let mut bench = bench.set(&[("param", "phase=load"), ("threads", "2")]);
+    bench.settings.bounded = false;
+    let (record, mut stores) = bench.run_spied();
+    assert!(repeat(&record).load.is_none());
+    assert_eq!(op(repeat(&record), "put").calls, 301);
+    assert_eq!(stores.remove(0).len(), 301);
+}
+
+#[test]
+fn every_index_workload_runs_and_an_unknown_phase_is_refused() {
+    for set in keyrack_workload::KeySet::ALL {
+        let record = index(&format!("index/{set}"), &[("ops", "200")]).run_clean();
+        assert_eq!(op(repeat(&record), "get").hits, 200, "{set}");
+    }
+    let text = index("index/url", &[("param", "phase=sacn")]).refusal();
+    assert_eq!(text, "index/url: phase is 'sacn', expected load, get, scan, mix or insert");
+    let text = Bench::new("").set(&[("workload", "ycsb/a"), ("param", "phase=get")]).refusal();
+    assert!(text.contains("unknown parameter 'phase'"), "{text}");
+    let text = index("index/uri", &[]).refusal();
+    assert!(text.contains("did you mean 'index/url'"), "{text}");
+}

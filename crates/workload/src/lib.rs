@@ -48,6 +48,7 @@ mod distribution;
 mod error;
 mod fb;
 mod format;
+mod index;
 mod jobs;
 mod key_distribution;
 mod key_set;
@@ -74,7 +75,7 @@ pub use {
     key_set::KeySet,
     keys::{KeySource, KeySpec},
     mix::{Counters, LoadSpec, MixKeys, MixSource, MixSpec, OpSpec, Verb},
-    native::{native, native_names},
+    native::{native, native_count, native_names},
     rng::{Phase, Rng, fnv1a64, mix64},
     sizes::{SizeDistribution, SizeSampler},
     trace::TraceHash,

@@ -183,8 +183,8 @@ pub struct MixSpec {
     pub values: Vec<ValueSpec>,
     /// The operations.
     pub ops: Vec<OpSpec>,
-    /// The load.
-    pub load: LoadSpec,
+    /// The load; `None` if the store starts empty, or if a script loads it.
+    pub load: Option<LoadSpec>,
 }
 
 impl MixSpec {
@@ -210,11 +210,13 @@ impl MixSpec {
                 return fault(format!("operation {i} ({verb}) has a batch of {}", op.batch));
             }
         }
-        if self.load.batch == 0 || self.load.batch > BATCH_MAX {
-            return fault(format!("the load has a batch of {}", self.load.batch));
-        }
-        if self.load.keys.distribution != KeyDistribution::Sequential {
-            return fault(format!("the load is {}, not sequential", self.load.keys.distribution));
+        if let Some(load) = &self.load {
+            if load.batch == 0 || load.batch > BATCH_MAX {
+                return fault(format!("the load has a batch of {}", load.batch));
+            }
+            if load.keys.distribution != KeyDistribution::Sequential {
+                return fault(format!("the load is {}, not sequential", load.keys.distribution));
+            }
         }
         for (i, list) in self.keys.iter().enumerate() {
             let population = |keys: &MixKeys| (keys.spec.first, keys.spec.count);
@@ -256,6 +258,7 @@ impl MixSpec {
     }
 
     /// What worker `thread` of `threads` loads: [`KeySource::lap`] keys, and as many values.
+    /// `None` without a load.
     ///
     /// # Errors
     ///
@@ -265,12 +268,13 @@ impl MixSpec {
         seed: u64,
         thread: u32,
         threads: u32,
-    ) -> Result<(KeySource, ValueSource), Error> {
+    ) -> Result<Option<(KeySource, ValueSource)>, Error> {
+        let Some(load) = &self.load else { return Ok(None) };
         let stream = |index| Rng::stream(seed, Phase::Load, thread, index);
         let shard = Some((thread, threads));
-        let keys = KeySource::new(&self.load.keys, stream(STREAM_KEYS), None, shard)?;
-        let values = ValueSource::new(&self.load.value, stream(STREAM_VALUES))?;
-        Ok((keys, values))
+        let keys = KeySource::new(&load.keys, stream(STREAM_KEYS), None, shard)?;
+        let values = ValueSource::new(&load.value, stream(STREAM_VALUES))?;
+        Ok(Some((keys, values)))
     }
 }
 
@@ -436,7 +440,7 @@ mod tests {
     use crate::native::native;
 
     fn sample() -> MixSpec {
-        native("mixed", 1000).unwrap()
+        native("mixed", 1000, |_| None).unwrap().unwrap()
     }
 
     fn worker(spec: &MixSpec, thread: u32) -> MixSource {
@@ -514,7 +518,7 @@ mod tests {
         let spec = sample();
         let mut loaded = Vec::new();
         for thread in 0..3 {
-            let (mut keys, mut values) = spec.load_sources(SEED, thread, 3).unwrap();
+            let (mut keys, mut values) = spec.load_sources(SEED, thread, 3).unwrap().unwrap();
             for _ in 0..keys.lap() {
                 loaded.push(keys.next_index());
                 assert_eq!(values.next_value().len(), 4096);
@@ -537,8 +541,12 @@ mod tests {
         assert!(fault(&|spec| spec.ops[0].batch = 2).contains("(get) has a batch of 2"));
         assert!(fault(&|spec| spec.ops[0].weight = -1.0).contains("weight is -1"));
         assert!(fault(&|spec| spec.ops.clear()).contains("number of weights is 0"));
-        assert!(fault(&|spec| spec.load.batch = 0).contains("load has a batch of 0"));
-        let random = |spec: &mut MixSpec| spec.load.keys.distribution = KeyDistribution::Uniform;
+        assert!(
+            fault(&|spec| spec.load.as_mut().unwrap().batch = 0).contains("load has a batch of 0")
+        );
+        let random = |spec: &mut MixSpec| {
+            spec.load.as_mut().unwrap().keys.distribution = KeyDistribution::Uniform;
+        };
         assert!(fault(&random).contains("load is uniform"));
         let clash = |spec: &mut MixSpec| {
             spec.keys[0].counter = Some("c".to_owned());

@@ -2,7 +2,9 @@
 //!
 //! [`native`] lists them, and says where they differ from YCSB.
 
+use crate::error::Error;
 use crate::format::KeyFormat;
+use crate::index::{self, PHASE, index_mix};
 use crate::key_distribution::KeyDistribution;
 use crate::keys::KeySpec;
 use crate::mix::{LoadSpec, MixKeys, MixSpec, OpSpec, Verb};
@@ -10,7 +12,7 @@ use crate::sizes::SizeDistribution;
 use crate::values::ValueSpec;
 
 /// The names, and what they are.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 14] = [
     (
         "mixed",
         "50 % get, 30 % put, 10 % del, 10 % range of 100 keys; uniform keys, 4096-byte values",
@@ -24,6 +26,13 @@ const NAMES: [(&str, &str); 7] = [
         "short ranges: 95 % scan of 1 to 100 rows, 5 % insert; 1000-byte records, zipf 0.99",
     ),
     ("ycsb/f", "50 % read, 50 % atomic read-modify-write of a whole 1000-byte record; zipf 0.99"),
+    ("index/url", "one verb on web addresses of 70 bytes; -P phase=load|get|scan|mix|insert"),
+    ("index/path", "the same on names of files of 63 bytes"),
+    ("index/email", "the same on addresses of electronic mail of 25 bytes"),
+    ("index/uuid", "the same on UUIDs of 36 bytes"),
+    ("index/composed", "the same on tenant/table/number, 38 bytes"),
+    ("index/decimal", "the same on decimal numbers of up to 10 bytes"),
+    ("index/be8", "the same on 8 random bytes"),
 ];
 
 /// The seed of the contents of the values.
@@ -44,7 +53,8 @@ pub fn native_names() -> &'static [(&'static str, &'static str)] {
     &NAMES
 }
 
-/// The workload with `name` over `items` keys, or `None` if there is none.
+/// The workload with `name` over `items` keys, or `None` if there is none. `param` has the values
+/// of its parameters; only those that the workload has are asked for.
 ///
 /// | name | operations | keys |
 /// |---|---|---|
@@ -55,6 +65,7 @@ pub fn native_names() -> &'static [(&'static str, &'static str)] {
 /// | `ycsb/d` | 95 get, 5 insert | latest 0.99 |
 /// | `ycsb/e` | 95 scan of 1 to 100 rows, 5 insert | scrambled Zipf 0.99 |
 /// | `ycsb/f` | 50 get, 50 update | scrambled Zipf 0.99 |
+/// | `index/url` and others | those of the parameter `phase` | of a [key set](crate::KeySet) |
 ///
 /// The YCSB mixes are those of B. F. Cooper et al., "Benchmarking cloud serving systems with YCSB"
 /// (2010), with these differences:
@@ -67,17 +78,46 @@ pub fn native_names() -> &'static [(&'static str, &'static str)] {
 ///   flatter; `zipf_ycsb` draws it.
 /// * Read-modify-write is one atomic update, not a read followed by a write.
 ///
-/// Half of every value compresses away, for all of them.
+/// Half of every value compresses away, for all of them. The workloads `index/...` have values of 8
+/// bytes that do not.
 ///
 /// `items` must be at least 1 for the workload to pass [`KeySource::new`](crate::KeySource::new).
-#[must_use]
-pub fn native(name: &str, items: u64) -> Option<MixSpec> {
+///
+/// # Errors
+///
+/// [`Error::Parameter`] for a value of a parameter that the workload does not know.
+pub fn native<'p>(
+    name: &str,
+    items: u64,
+    param: impl Fn(&str) -> Option<&'p str>,
+) -> Option<Result<MixSpec, Error>> {
     let (name, about) = NAMES.into_iter().find(|(known, _)| *known == name)?;
+    let mix = match index::set_of(name) {
+        Some(set) => index_mix(set, items, param(PHASE)),
+        None => Ok(mix_of(name, items)?),
+    };
+    Some(mix.map(|mix| MixSpec { name: name.to_owned(), about: about.to_owned(), ..mix }))
+}
+
+/// The keys that the workload with `name` has, if it ends with the last of them where nothing else
+/// bounds it: one that measures the load of a store.
+#[must_use]
+pub fn native_count<'p>(
+    name: &str,
+    items: u64,
+    param: impl Fn(&str) -> Option<&'p str>,
+) -> Option<u64> {
+    index::set_of(name)?;
+    index::is_load(param(PHASE)).then_some(items)
+}
+
+/// A mix or a YCSB mix, without name and words.
+fn mix_of(name: &str, items: u64) -> Option<MixSpec> {
     let zipf = KeyDistribution::Zipf { theta: 0.99 };
     let latest = KeyDistribution::Latest { theta: 0.99 };
     let rows = SizeDistribution::Uniform { min: 1, max: 100 };
     let ycsb = |distribution, ops: &[(Verb, f64)]| ycsb_mix(items, distribution, rows, ops);
-    let mut mix = match name {
+    Some(match name {
         "mixed" => mixed(items),
         "ycsb/a" => ycsb(zipf, &[(Verb::Get, 50.0), (Verb::Put, 50.0)]),
         "ycsb/b" => ycsb(zipf, &[(Verb::Get, 95.0), (Verb::Put, 5.0)]),
@@ -86,10 +126,7 @@ pub fn native(name: &str, items: u64) -> Option<MixSpec> {
         "ycsb/e" => ycsb(zipf, &[(Verb::Scan, 95.0), (Verb::Insert, 5.0)]),
         "ycsb/f" => ycsb(zipf, &[(Verb::Get, 50.0), (Verb::Update, 50.0)]),
         _ => return None,
-    };
-    mix.name = name.to_owned();
-    mix.about = about.to_owned();
-    Some(mix)
+    })
 }
 
 /// Reads, writes, removals and ranges over uniform keys.
@@ -105,7 +142,7 @@ fn mixed(items: u64) -> MixSpec {
         keys: vec![MixKeys { spec: uniform, counter: None }],
         values: vec![value(4096)],
         ops: ops.map(|(verb, weight)| op(verb, weight, 0, limit)).to_vec(),
-        load: LoadSpec { keys, value: value(4096), batch: LOAD_BATCH },
+        load: Some(LoadSpec { keys, value: value(4096), batch: LOAD_BATCH }),
     }
 }
 
@@ -134,7 +171,7 @@ fn ycsb_mix(
         keys,
         values: vec![value(1000)],
         ops: ops.iter().map(|(verb, weight)| op(*verb, *weight, list(*verb), limit)).collect(),
-        load: LoadSpec { keys: load, value: value(1000), batch: LOAD_BATCH },
+        load: Some(LoadSpec { keys: load, value: value(1000), batch: LOAD_BATCH }),
     }
 }
 
@@ -156,12 +193,17 @@ mod tests {
 
     use super::*;
     use crate::check::SEED;
+    use crate::key_set::KeySet;
     use crate::mix::MixSource;
     use crate::rng::Phase;
 
+    fn spec(name: &str, items: u64) -> MixSpec {
+        native(name, items, |_| None).unwrap().unwrap()
+    }
+
     /// Runs `draws` operations of the mix and returns how many had each verb.
     fn counts(name: &str, draws: u64) -> HashMap<Verb, u64> {
-        let spec = native(name, 10_000).unwrap();
+        let spec = spec(name, 10_000);
         let mut source = MixSource::new(&spec, &spec.counters(), SEED, Phase::Run, (0, 1)).unwrap();
         let mut counts = HashMap::new();
         for _ in 0..draws {
@@ -182,7 +224,8 @@ mod tests {
             ("ycsb/e", &[(Verb::Scan, 0.95), (Verb::Insert, 0.05)]),
             ("ycsb/f", &[(Verb::Get, 0.5), (Verb::Update, 0.5)]),
         ];
-        assert_eq!(expected.map(|(name, _)| name), NAMES.map(|(name, _)| name));
+        let mixes = NAMES.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("index/"));
+        assert_eq!(expected.map(|(name, _)| name).to_vec(), mixes.collect::<Vec<_>>());
         let draws = 200_000;
         for (name, shares) in expected {
             let counts = counts(name, draws);
@@ -199,23 +242,25 @@ mod tests {
     #[test]
     fn all_are_well_formed_and_load_what_they_use() {
         for (name, about) in native_names() {
-            let spec = native(name, 100).unwrap();
+            let spec = spec(name, 100);
             spec.check().unwrap();
             assert_eq!((spec.name.as_str(), spec.about.as_str()), (*name, *about));
-            assert_eq!((spec.load.keys.count, spec.load.batch), (100, 512));
+            let load = spec.load.unwrap();
+            assert_eq!((load.keys.count, load.batch), (100, 512));
             for list in &spec.keys {
-                assert_eq!(list.spec.format, spec.load.keys.format);
-                assert_eq!(list.spec.count, spec.load.keys.count);
+                assert_eq!(list.spec.format, load.keys.format);
+                assert_eq!(list.spec.count, load.keys.count);
             }
         }
-        assert!(native("ycsb/g", 100).is_none());
-        assert!(native("", 100).is_none());
+        for name in ["ycsb/g", "", "index/urls"] {
+            assert!(native(name, 100, |_| None).is_none(), "{name}");
+        }
     }
 
     #[test]
     fn keys_and_values_have_their_shapes() {
         let shape = |name| {
-            let spec = native(name, 100).unwrap();
+            let spec = spec(name, 100);
             let mut source =
                 MixSource::new(&spec, &spec.counters(), SEED, Phase::Run, (0, 1)).unwrap();
             let (key, value) = source.key_and_value(0);
@@ -227,18 +272,35 @@ mod tests {
             let (key, value_bytes) = shape(name);
             assert_eq!((&key[..4], key.len(), value_bytes), ("user", 23, 1000), "{name}");
         }
-        let mut e = native("ycsb/e", 100).unwrap();
+        let mut e = spec("ycsb/e", 100);
         let mut source = MixSource::new(&e, &e.counters(), SEED, Phase::Run, (0, 1)).unwrap();
         let limits: Vec<u32> = (0..10_000).map(|_| source.limit(0)).collect();
         assert_eq!((limits.iter().min(), limits.iter().max()), (Some(&1), Some(&100)));
-        e.load.keys.count = 0;
+        e.load.as_mut().unwrap().keys.count = 0;
         assert!(e.load_sources(SEED, 0, 1).is_err());
+    }
+
+    #[test]
+    fn every_key_set_has_a_workload_with_phases() {
+        let names = NAMES.iter().filter_map(|(name, _)| name.strip_prefix("index/"));
+        assert_eq!(names.collect::<Vec<_>>(), KeySet::ALL.map(KeySet::name));
+        let phase = |value| move |name: &str| (name == "phase").then_some(value);
+        let scan = native("index/url", 100, phase("scan")).unwrap().unwrap();
+        assert_eq!((scan.name.as_str(), scan.ops[0].verb), ("index/url", Verb::Scan));
+        assert_eq!(spec("index/url", 100).ops[0].verb, Verb::Get);
+        let refused = native("index/url", 100, phase("sacn")).unwrap().unwrap_err();
+        assert!(refused.to_string().contains("expected load, get, scan, mix or insert"));
+        assert_eq!(native_count("index/url", 100, phase("load")), Some(100));
+        assert_eq!(native_count("index/url", 100, phase("get")), None);
+        // The others have no such parameter, and do not ask for it.
+        let asked = |name: &str| -> Option<&str> { panic!("ycsb/a asked for {name}") };
+        native("ycsb/a", 100, asked).unwrap().unwrap();
     }
 
     #[test]
     fn readers_of_d_and_e_see_inserted_keys() {
         for (name, share_min) in [("ycsb/d", 0.3), ("ycsb/e", 0.02)] {
-            let spec = native(name, 1000).unwrap();
+            let spec = spec(name, 1000);
             let counters = spec.counters();
             let mut source = MixSource::new(&spec, &counters, SEED, Phase::Run, (0, 1)).unwrap();
             let (mut reads, mut new) = (0u64, 0u64);

@@ -31,8 +31,9 @@ impl<'s> MixTask<'s> {
     ) -> Result<Self, Error> {
         let load = match phase {
             Phase::Load => {
-                let (keys, values) = spec.load_sources(seed, thread, threads)?;
-                Some((keys, values, spec.load.batch))
+                let batch_keys = spec.load.as_ref().map_or(1, |load| load.batch);
+                let sources = spec.load_sources(seed, thread, threads)?;
+                sources.map(|(keys, values)| (keys, values, batch_keys))
             }
             _ => None,
         };

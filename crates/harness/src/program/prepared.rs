@@ -1,7 +1,7 @@
 //! A workload made ready for one measurement, and each worker's share of it.
 
 use super::job::Shared;
-use super::workload::Kind;
+use super::workload::{Kind, native_mix};
 use super::{
     JobContext, JobTask, MixTask, PlaybackTask, RoleIndex, ScriptEnv, WorkerShare, Workload,
     phases, script,
@@ -54,9 +54,9 @@ impl<'w> Prepared<'w> {
         let counters = Counters::default();
         let mix = match workload.kind {
             Kind::Script | Kind::Jobs | Kind::Playback | Kind::Phases { .. } => None,
-            Kind::Native => {
-                keyrack_workload::native(&workload.source, workload.settings.items.unwrap_or(1))
-            }
+            Kind::Native => native_mix(&workload.source, &workload.settings, &env.params)
+                .transpose()
+                .map_err(|error| ScriptError::plain(format!("{}: {error}", workload.source)))?,
             Kind::Declarative { .. } => {
                 let vm = silent_vm(workload, env, None, sweep.clone())?;
                 Some(script::mix_of(&vm, workload, vm.workload(), "mix")?)

@@ -262,7 +262,10 @@ pub(super) fn mix_of(
             batch: batch.unwrap_or(1),
         });
     }
-    let load = spec.load(workload).map_err(&refuse)?;
+    if ops.is_empty() {
+        return Err(refuse(format!("{} has no entries", workload.name)));
+    }
+    let load = spec.load().map_err(&refuse)?;
     let Builder { keys, values, .. } = spec;
     let about = vm.workload().get::<Option<String>>("about")?.unwrap_or_default();
     Ok(MixSpec { name: workload.name.clone(), about, keys, values, ops, load })
@@ -301,27 +304,18 @@ impl Builder<'_, '_> {
         Ok(place(&mut self.values, spec))
     }
 
-    /// The load: the given key source in order, or that of the first operation, never run when the
-    /// table has no `load`.
-    fn load(&self, workload: &Workload) -> Result<LoadSpec, String> {
-        let sequential = |keys: &KeySpec| KeySpec {
-            distribution: KeyDistribution::Sequential,
-            scramble: false,
-            ..keys.clone()
-        };
+    /// The load of a table: the given key source in order.
+    fn load(&self) -> Result<Option<LoadSpec>, String> {
         let given = self.vm.workload().get::<Value>("load").map_err(|e| e.to_string())?;
-        if let Value::Table(load) = given {
-            check_fields("field", &load, LOAD_FIELDS)?;
-            let batch: Option<u32> = field(&load, "batch")?;
-            return Ok(LoadSpec {
-                keys: sequential(&self.key_object(&load)?.spec),
-                value: self.value_object(&load)?.spec,
-                batch: batch.unwrap_or(512),
-            });
-        }
-        let keys = self.keys.first().ok_or_else(|| format!("{} has no entries", workload.name))?;
-        let value = ValueSpec { size: SizeDistribution::Fixed(0), compress: 0.0, seed: 1 };
-        Ok(LoadSpec { keys: sequential(&keys.spec), value, batch: 1 })
+        let Value::Table(load) = given else { return Ok(None) };
+        check_fields("field", &load, LOAD_FIELDS)?;
+        let batch: Option<u32> = field(&load, "batch")?;
+        let keys = self.key_object(&load)?.spec.clone();
+        Ok(Some(LoadSpec {
+            keys: KeySpec { distribution: KeyDistribution::Sequential, scramble: false, ..keys },
+            value: self.value_object(&load)?.spec,
+            batch: batch.unwrap_or(512),
+        }))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::lua::{Counters, Ctx, Script, VmSetup};
 use crate::params::Params;
 use crate::settings::{Bound, Override};
 use keyrack_store::unknown;
+use keyrack_workload::MixSpec;
 use std::sync::Arc;
 
 /// A workload, read and checked.
@@ -73,28 +74,48 @@ pub(super) enum Kind {
     Playback,
 }
 
+/// The mix of the native workload called `name`, if it is one.
+pub(super) fn native_mix(
+    name: &str,
+    settings: &Override,
+    params: &Params,
+) -> Option<Result<MixSpec, keyrack_workload::Error>> {
+    let params = params.with(&settings.params);
+    keyrack_workload::native(name, settings.items.unwrap_or(1), |name| params.get(name))
+}
+
 /// Values of one sweep.
 pub(super) const SWEEP_VALUES_MAX: usize = 64;
 
 impl Workload {
     /// The native workload called `name`.
-    pub(crate) fn native(name: &str, settings: Override) -> Option<Workload> {
-        let spec = keyrack_workload::native(name, settings.items.unwrap_or(1))?;
-        Some(Workload {
+    ///
+    /// # Errors
+    /// One line for a parameter with a value that the workload does not know.
+    pub(crate) fn native(
+        name: &str,
+        settings: Override,
+        params: &Params,
+    ) -> Option<Result<Workload, String>> {
+        let spec = match native_mix(name, &settings, params)? {
+            Ok(spec) => spec,
+            Err(error) => return Some(Err(format!("{name}: {error}"))),
+        };
+        Some(Ok(Workload {
             source: name.to_owned(),
             name: spec.name,
             sha256: String::new(),
             text: String::new(),
             sweep: None,
-            has_load: true,
-            load_keys: settings.items,
+            has_load: spec.load.is_some(),
+            load_keys: spec.load.map(|load| load.keys.count),
             settings,
             phases: Vec::new(),
             kind: Kind::Native,
             script: None,
             jobs: None,
             playback: None,
-        })
+        }))
     }
 
     /// The operations of a trace.
@@ -121,12 +142,6 @@ impl Workload {
     /// The trace, where it is one.
     pub(crate) fn trace(&self) -> Option<&Arc<Playback>> {
         self.playback.as_ref()
-    }
-
-    /// Whether `source` begins with the name of a job; whether all of its names are those of jobs
-    /// is found out by [`Workload::jobs`].
-    pub(crate) fn names_jobs(source: &str) -> bool {
-        JobPlan::jobs_of(source).is_some()
     }
 
     /// The sequence of jobs called `source`; `None` where its first name is not that of a job.
@@ -182,17 +197,19 @@ impl Workload {
         }))
     }
 
-    /// What the jobs of `source` are bounded by where nobody has bounded them: their own counts, or
-    /// a time.
-    pub(crate) fn bound_of_jobs<'p>(
+    /// What the workload `source` over `items` keys is bounded by where nobody has bounded it: jobs
+    /// by their own counts or a time, native loads by their keys. `None` for other workloads.
+    pub(crate) fn own_bound<'p>(
         source: &str,
+        items: u64,
         param: impl Fn(&str) -> Option<&'p str>,
-    ) -> Bound {
+    ) -> Option<Bound> {
         let count = match JobPlan::jobs_of(source) {
             Some(Ok(jobs)) => keyrack_workload::own_count(&jobs, param),
-            _ => None,
+            Some(Err(_)) => None,
+            None => return keyrack_workload::native_count(source, items, param).map(Bound::Ops),
         };
-        count.map_or(Bound::Secs(JOB_SECONDS), Bound::Ops)
+        Some(count.map_or(Bound::Secs(JOB_SECONDS), Bound::Ops))
     }
 
     /// Workers beside those that a cell asks for.
