@@ -59,10 +59,16 @@ pub enum Shape {
     Bowtie,
     /// A thin upright rectangle.
     Bar,
+    /// The same, lying.
+    Beam,
+    /// A square under a roof.
+    House,
+    /// An angle that points up.
+    Chevron,
 }
 
 impl Shape {
-    const ALL: [(&'static str, Shape); 14] = [
+    const ALL: [(&'static str, Shape); 17] = [
         ("circle", Shape::Circle),
         ("square", Shape::Square),
         ("diamond", Shape::Diamond),
@@ -77,6 +83,9 @@ impl Shape {
         ("hourglass", Shape::Hourglass),
         ("bowtie", Shape::Bowtie),
         ("bar", Shape::Bar),
+        ("beam", Shape::Beam),
+        ("house", Shape::House),
+        ("chevron", Shape::Chevron),
     ];
 
     /// The name in a palette file.
