@@ -54,7 +54,19 @@ pub struct OpenOptions {
 /// engine hands them to a library, which knows them.
 pub const ANY_KEY: &str = "*";
 
+/// The key of an [`EngineOption`] whose default is the one length that keys of the engine have, in
+/// bytes. An engine without it takes keys of any length.
+pub const KEY_BYTES: &str = "key_bytes";
+
 impl Engine {
+    /// The length that all keys of the engine have, if it takes no others. Such an engine is left
+    /// out of what has keys of its own, unless it is asked for by name.
+    #[must_use]
+    pub fn fixed_key_bytes(&self) -> Option<usize> {
+        let option = self.options.iter().find(|option| option.key == KEY_BYTES)?;
+        option.default.parse().ok()
+    }
+
     /// Whether it has an option called `key`, or takes any.
     #[must_use]
     pub fn takes(&self, key: &str) -> bool {

@@ -38,7 +38,9 @@ pub use batch::{Batch, BatchOp};
 pub use change::Change;
 pub use contract::{DropFilter, Removed, Session, Snapshot, Store, Update, WriteOptions};
 pub use durability::Durability;
-pub use engine::{ANY_KEY, AbsentEngine, Backend, Engine, EngineOption, OpenOptions, Registry};
+pub use engine::{
+    ANY_KEY, AbsentEngine, Backend, Engine, EngineOption, KEY_BYTES, OpenOptions, Registry,
+};
 pub use error::{Error, Result};
 pub use info::StoreInfo;
 pub use model::ModelStore;

@@ -133,6 +133,7 @@ fn test_names() -> Vec<&'static str> {
 /// The help, with what this build has.
 pub(super) fn help(registry: &Registry) -> String {
     let others = registry.iter().filter(|engine| engine.stores && !engine.persistent);
+    let others = others.filter(|engine| engine.fixed_key_bytes().is_none());
     let others = others.map(|engine| engine.name).filter(|name| *name != MASSTREE);
     let trees: Vec<&str> = MASSTREE_TREES.into_iter().chain(others).collect();
     options::help(processors(), &test_names(), &trees)

@@ -35,7 +35,7 @@ pub(super) fn plan_engines(
         engine_section(&Backend::of(*engine), settings)?;
     }
     let chosen: Vec<(Backend, bool)> = if settings.backend.is_empty() {
-        let default = |e: &&Engine| e.stores && !e.persistent;
+        let default = |e: &&Engine| e.stores && !e.persistent && e.fixed_key_bytes().is_none();
         registry.iter().filter(default).map(|engine| (Backend::of(*engine), false)).collect()
     } else {
         let mut chosen = Vec::new();
