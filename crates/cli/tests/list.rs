@@ -22,7 +22,8 @@ fn what_is_listed_can_be_run() {
     } else {
         assert!(listed.stdout.contains("--features sqlite)"), "{}", listed.told());
     }
-    for engine in ["null", "redb", "fjall", "lmdb", "rocksdb", "leveldb"] {
+    for engine in ["arctic", "scc", "congee", "null", "redb", "fjall", "lmdb", "rocksdb", "leveldb"]
+    {
         assert!(engines.contains(&engine.to_owned()), "{engine}: {}", listed.told());
     }
     let native = section("native workloads:");
@@ -31,6 +32,11 @@ fn what_is_listed_can_be_run() {
     assert_eq!(scripts.len(), 7, "{}", listed.told());
     let all = [native, scripts].concat().join(" ");
     // One whose library this machine lacks is left out.
+    let mut engines = engines;
+    engines.retain(|engine| engine != "congee");
+    let congee = "bench --backend congee --ops 4 --items 20 --probe none index/be8";
+    lab.run(congee).exits(0).says("engine=congee");
+    lab.run(&congee.replace("be8", "url")).exits(1).says("keys of exactly 8 bytes (got");
     let line = format!(
         "bench --backend {}? --data-dir data --durability none --ops 4 --items 20 --users 5 \
          --probe none --report json:r.json {all}",

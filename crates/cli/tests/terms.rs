@@ -43,7 +43,9 @@ fn terms<'r>(run: &'r Value, engine: &str) -> Option<&'r str> {
 #[test]
 fn every_engine_gets_the_common_settings_in_its_own_terms() {
     let lab = Lab::with_dir("data");
-    let names = names(&listed(&lab));
+    let mut names = names(&listed(&lab));
+    // Its keys have eight bytes, those of YCSB more.
+    names.retain(|name| name != "congee");
     let backend: Vec<String> = names.iter().map(|name| format!("\"{name}?\"")).collect();
     let config = format!(
         "[bench]\nbackend = [{}]\nops = 20\nitems = 20\nworkload = [\"ycsb/a\"]\n\
@@ -59,6 +61,8 @@ fn every_engine_gets_the_common_settings_in_its_own_terms() {
     let table = [
         ("skiplist", "durability=none no memory_bytes, cache_bytes, compression, filter_bits"),
         ("btree", "durability=none no memory_bytes, cache_bytes, compression, filter_bits"),
+        ("arctic", "durability=none no memory_bytes, cache_bytes, compression, filter_bits"),
+        ("scc", "durability=none no memory_bytes, cache_bytes, compression, filter_bits"),
         ("masstree", "durability=none no memory_bytes, cache_bytes, compression, filter_bits"),
         ("rowstore", "durability=os no memory_bytes, cache_bytes, compression, filter_bits"),
         ("lmdb", "durability=os no memory_bytes, cache_bytes, compression, filter_bits"),

@@ -7,6 +7,9 @@
 //! |---|---|---|---|---|
 //! | `skiplist` | crossbeam's lock-free skip list | memory | weakly consistent | atomic to `get` |
 //! | `btree` | the model: a locked `BTreeMap` | memory | one point in time | atomic |
+//! | `arctic` | arctic-map's lock-free radix tree (feature `indexes`) | memory | weakly consistent | no |
+//! | `scc` | scc's B+-tree `TreeIndex` (feature `indexes`) | memory | weakly consistent | no |
+//! | `congee` | congee's radix tree, keys of 8 bytes (feature `indexes`) | memory | weakly consistent | no |
 //! | `redb` | copy-on-write B+-tree (feature `redb`) | disk | one point in time | atomic |
 //! | `fjall` | log-structured merge tree in Rust (feature `fjall`) | disk | one point in time | atomic to scans |
 //! | `lmdb` | copy-on-write B+-tree in a memory map (feature `lmdb`) | disk | one point in time | atomic |
@@ -20,7 +23,8 @@
 //! [`servers`] lists what a run can reach over the network, under URLs.
 //!
 //! Each engine's module says what it promises and where it departs from the contract. All but
-//! `null` pass the golden scripts and the comparisons of `keyrack-testkit`.
+//! `null` and `congee` pass the golden scripts and the comparisons of `keyrack-testkit`; those have
+//! keys that `congee` refuses, so that it is compared with the model by its own test.
 //!
 //! ```
 //! use keyrack_store::{OpenOptions, Registry};
@@ -46,6 +50,8 @@ mod fjall;
 mod lmdb;
 #[cfg(feature = "loaded")]
 mod loaded;
+#[cfg(feature = "indexes")]
+mod maps;
 mod null;
 #[cfg(feature = "redb")]
 mod redb;
@@ -55,7 +61,13 @@ mod servers;
 mod skiplist;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "fjall", feature = "rocksdb", feature = "loaded", feature = "tidesdb"))]
+#[cfg(any(
+    feature = "fjall",
+    feature = "indexes",
+    feature = "rocksdb",
+    feature = "loaded",
+    feature = "tidesdb"
+))]
 mod stripes;
 #[cfg(any(
     feature = "fjall",
@@ -91,6 +103,12 @@ pub fn engines() -> Vec<Engine> {
     vec![
         skiplist::ENGINE,
         btree::ENGINE,
+        #[cfg(feature = "indexes")]
+        maps::arctic::ENGINE,
+        #[cfg(feature = "indexes")]
+        maps::scc::ENGINE,
+        #[cfg(feature = "indexes")]
+        maps::congee::ENGINE,
         #[cfg(feature = "redb")]
         redb::ENGINE,
         #[cfg(feature = "fjall")]
@@ -124,6 +142,9 @@ const fn optional(name: &'static str, about: &'static str, feature: &'static str
 
 /// Engines that a build may lack.
 const OPTIONAL: &[AbsentEngine] = &[
+    optional("arctic", "compiled in", "indexes"),
+    optional("scc", "compiled in", "indexes"),
+    optional("congee", "compiled in", "indexes"),
     optional("redb", "compiled in", "redb"),
     optional("fjall", "compiled in", "fjall"),
     optional("lmdb", "compiled in", "lmdb"),

@@ -3,8 +3,9 @@
 //!
 //! Blind writes of a key share its lock, so that they do not wait for each other; an update has it
 //! alone while it reads, decides and writes. A key's lock is one of 64, by a hash of its last
-//! eight bytes. A batch shares the locks of all its keys, taken in ascending order; an update holds
-//! one and takes no other. So nobody waits in a circle. Readers take none.
+//! eight bytes. A batch shares the locks of all its keys, or owns them where the engine has no
+//! batches, taken in ascending order; an update holds one and takes no other. So nobody waits in a
+//! circle. Readers take none.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -30,23 +31,48 @@ impl Stripes {
     }
 
     /// For blind writes of all of `keys`. O(keys).
+    #[cfg(any(
+        test,
+        feature = "fjall",
+        feature = "rocksdb",
+        feature = "loaded",
+        feature = "tidesdb"
+    ))]
     pub(crate) fn share_all<'a>(
         &self,
         keys: impl Iterator<Item = &'a [u8]>,
     ) -> Vec<RwLockReadGuard<'_, ()>> {
-        let wanted = keys.fold(0u64, |wanted, key| wanted | 1 << index(key));
-        (0..COUNT).filter(|place| wanted >> place & 1 == 1).map(|place| self.read(place)).collect()
+        places(keys).map(|place| self.read(place)).collect()
+    }
+
+    /// For writes of all of `keys` that no other write comes between. O(keys).
+    #[cfg(any(test, feature = "indexes"))]
+    pub(crate) fn own_all<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a [u8]>,
+    ) -> Vec<RwLockWriteGuard<'_, ()>> {
+        places(keys).map(|place| self.write(place)).collect()
     }
 
     /// For an update of `key`.
     pub(crate) fn own(&self, key: &[u8]) -> RwLockWriteGuard<'_, ()> {
-        // Whoever panicked under a lock left nothing of ours behind: the locks guard no data.
-        self.0[index(key)].0.write().unwrap_or_else(PoisonError::into_inner)
+        self.write(index(key))
+    }
+
+    // A thread that panicked under a lock left nothing of ours behind: the locks guard no data.
+    fn write(&self, place: usize) -> RwLockWriteGuard<'_, ()> {
+        self.0[place].0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, place: usize) -> RwLockReadGuard<'_, ()> {
         self.0[place].0.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The places of the locks of `keys`, each once, ascending. O(keys).
+fn places<'a>(keys: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = usize> {
+    let wanted = keys.fold(0u64, |wanted, key| wanted | 1 << index(key));
+    (0..COUNT).filter(move |place| wanted >> place & 1 == 1)
 }
 
 /// The top six bits of a product that depends on every bit of the last eight bytes.
@@ -87,6 +113,12 @@ mod tests {
         drop(held);
         assert_eq!(stripes.share_all([&b"a"[..], b"a", b"a"].into_iter()).len(), 1);
         assert!(stripes.share_all(std::iter::empty()).is_empty());
+        let owned = stripes.own_all([&b"a"[..], b"b", b"a"].into_iter());
+        assert_eq!(owned.len(), 2);
+        let of = |key: &[u8]| &stripes.0[index(key)].0;
+        assert!(of(b"a").try_read().is_err() && of(b"b").try_read().is_err());
+        drop(owned);
+        assert!(of(b"a").try_write().is_ok());
     }
 
     #[test]
