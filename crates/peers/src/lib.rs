@@ -53,6 +53,8 @@ mod loaded;
 #[cfg(feature = "indexes")]
 mod maps;
 mod null;
+#[cfg(test)]
+mod race;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "rocksdb")]

@@ -313,6 +313,7 @@ fn try_apply(store: &SkipListStore, writes: &[(&[u8], Option<&[u8]>)]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::race::race;
     use std::ops::ControlFlow;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
@@ -335,21 +336,6 @@ mod tests {
             })
             .unwrap();
         assert_eq!(visited, 1);
-    }
-
-    /// Runs `write` to its end while each of `reads` is repeated.
-    fn race(write: impl FnOnce() + Send, read: impl Fn() + Sync) {
-        let done = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                write();
-                done.store(true, Ordering::Release);
-            });
-            while !done.load(Ordering::Acquire) {
-                read();
-            }
-            read();
-        });
     }
 
     #[test]

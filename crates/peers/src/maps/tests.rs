@@ -3,33 +3,17 @@
 use super::arctic::ENGINE as ARCTIC;
 use super::congee::ENGINE as CONGEE;
 use super::scc::ENGINE as SCC;
+use crate::race::race;
 use keyrack_store::{Batch, Error, ModelStore, OpenOptions, Removed, Session, Store, Update};
 use keyrack_vfs::RealFs;
 use keyrack_workload::Rng;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 const SEED: u64 = 0x5EED_0002;
 
 fn opened(engine: &keyrack_store::Engine) -> Box<dyn Store> {
     (engine.open)(&OpenOptions::in_memory(Arc::new(RealFs))).unwrap()
-}
-
-/// Runs `write` to its end while `read` is repeated.
-fn race(write: impl FnOnce() + Send, read: impl Fn() + Sync) {
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            write();
-            done.store(true, Ordering::Release);
-        });
-        while !done.load(Ordering::Acquire) {
-            read();
-        }
-        read();
-    });
 }
 
 #[test]
