@@ -11,14 +11,14 @@
 //!         again from Prepare, for the next rate; or Bye
 //! ```
 //!
-//! Both sides say every second that they are alive. Who hears nothing for five seconds takes the
-//! other for dead: the master names it and goes on without it if the run has begun, the agent stops
-//! what it does and listens again. Every step has a deadline.
+//! Both sides say every second that they are alive. A side that hears nothing for five seconds
+//! takes the other for dead: the master names it and goes on without it if the run has begun, the
+//! agent stops what it does and listens again. Every step has a deadline.
 //!
-//! A token that both know is proved both ways and never sent. Without one nobody listens beyond
-//! loopback, and nobody connects there. What is sent is not encrypted: settings may hold passwords
-//! of servers, so where others can listen, agents belong behind a tunnel. The messages, byte by
-//! byte: `docs/protocols/load-agents.md`.
+//! A token that both know is proved both ways and never sent. Without a token, agents listen on
+//! loopback only, and masters connect to nothing else. The connection is not encrypted: settings
+//! may hold passwords of servers, so where others can listen, agents belong behind a tunnel. The
+//! messages are described byte by byte in `docs/protocols/load-agents.md`.
 //!
 //! The clocks of machines mean nothing here: a start is "in 500 ms" from when the message arrives,
 //! so runs begin within the time that a message takes.

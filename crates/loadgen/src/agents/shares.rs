@@ -1,4 +1,4 @@
-//! Who sends how many requests a second.
+//! How many requests a second each process sends.
 //!
 //! The rate of `-q` is that of everybody together. It is dealt out by weights: a process weighs as
 //! much as it has connections, times its `--lambda_mul`. The master may be taken out of this:

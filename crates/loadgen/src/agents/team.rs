@@ -333,7 +333,7 @@ impl Team {
         Error::Agent { name: self.agents[index].name.clone(), reason }
     }
 
-    /// Says something to all who are there. Who is not will be missed at the next step.
+    /// Sends a message to all agents that are there. The next step finds those that are not.
     fn broadcast(&mut self, message: &Message) {
         for agent in self.agents.iter_mut().filter(|agent| agent.lost.is_none()) {
             let _ = agent.stream.send(message);

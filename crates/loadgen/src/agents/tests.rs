@@ -1,7 +1,7 @@
 //! Masters and agents over loopback: whole runs, and everything that can be missing from one.
 //!
-//! Whoever is to be heard has a minute for it, so that a machine that stands still fails nothing;
-//! who is to be found silent has a fifth of a second.
+//! A side that is to be heard has a minute for it, so that a machine that stands still fails
+//! nothing; one that is to be found silent has a fifth of a second.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each side answers to bytes that the other has just drawn, so an answer that was overheard is of
-//! no use. The words differ, so an answer cannot be sent back. What is proved is who is there when
-//! the connection begins, not that nobody changes what is said later.
+//! no use. The words differ, so an answer cannot be sent back. The proof says who is there when
+//! the connection begins, not that nobody changes the messages after it.
 
 use std::io;
 use std::path::Path;
