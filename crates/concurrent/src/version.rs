@@ -238,16 +238,27 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
+impl Locked<'_> {
+    /// Unlocks, as dropping it does. Returns the version under which the holder goes on reading.
+    pub fn unlock(self) -> Version {
+        self.unlocked()
+    }
+
+    /// What the word will say once it is unlocked.
+    fn unlocked(&self) -> Version {
         let step = match self.word & DIRTY {
             0 => 0,
             INSERTING => INSERT_ONE,
             _ => SPLIT_ONE,
         };
-        let word = (self.word & !(LOCKED | DIRTY)).wrapping_add(step);
+        Version((self.word & !(LOCKED | DIRTY)).wrapping_add(step))
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
         // Pairs with the Acquire of `stable` and `lock`.
-        self.lock.0.store(word, Ordering::Release);
+        self.lock.0.store(self.unlocked().0, Ordering::Release);
     }
 }
 
@@ -265,6 +276,20 @@ mod tests {
         assert!(lock.try_lock().is_none());
         drop(held);
         assert_eq!(lock.stable(), before);
+    }
+
+    #[test]
+    fn unlocking_says_what_the_version_is() {
+        let lock = VersionLock::new(true, true);
+        let marks: [fn(&mut Locked<'_>); 3] =
+            [|_| (), |held| held.mark_inserting(), |held| held.mark_splitting()];
+        for mark in marks {
+            let mut held = lock.lock();
+            mark(&mut held);
+            let version = held.unlock();
+            assert!(!version.is_locked() && lock.validate(version));
+            assert_eq!(lock.stable(), version);
+        }
     }
 
     #[test]
