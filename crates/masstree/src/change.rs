@@ -1,29 +1,31 @@
 //! The change of one key.
 //!
 //! A writer finds the border node as a reader does, locks it, and checks again: the node may have
-//! been split or removed meanwhile, or the key may have moved to a new layer. Then it searches
-//! again. Under the lock there are six cases:
+//! been split or removed meanwhile. Then it searches again. Under the lock there are these cases:
 //!
 //! | found | put | mark |
 //! |---|---|---|
 //! | the key | exchange the value | none |
 //! | nothing, a slot free | fill it, publish the permutation | inserting, if the slot is stale |
 //! | nothing, no slot free | split (`split.rs`) | splitting |
-//! | nothing, no slot free, one slice has most of them | make a layer for its keys (`split.rs`) | inserting |
-//! | another long key of slice and tail | make a layer for both, exchange the entry for it | inserting |
+//! | the same, and all keys have one slice | begin a layer (`layer.rs`), search again | splitting |
+//! | a gap after a layer | a new border node there (`layer.rs`) | splitting |
+//! | a layer with a prefix that the key does not have | divide the prefix (`layer.rs`) | splitting |
 //! | the key, to be removed | publish the permutation without it; the slot is stale | none |
 //!
 //! Values and cells that were replaced or removed are retired after they were unlinked.
 
-use crate::descent::{Finger, LeafPosition, search};
+use crate::descent::{Destination, Finger, LeafPosition, descend, find_locked};
+use crate::entry::Entry;
 use crate::hint::Hint;
-use crate::key::{RANK_LONG, SLICE_BYTES, SlotPosition};
-use crate::node::{BorderRef, Entry, Find, suffix_of};
+use crate::key::{Rest, SLICE_BYTES};
+use crate::layer::{begin_layer, divide_prefix, fill_gap, retire_cells};
+use crate::node::BorderRef;
 use crate::permutation::WIDTH;
 use crate::reclaim::reclaim_nodes;
 use crate::shape::Shape;
 use crate::slot::{Slot, Unpublished};
-use crate::split::{move_slice_to_layer, retire_cells, slice_to_move, split_insert};
+use crate::split::{Relief, detach, relief, split_insert};
 use keyrack_concurrent::{Guard, Locked};
 use keyrack_store::Change;
 
@@ -36,7 +38,7 @@ pub(crate) fn change<V: Slot>(
     guard: &Guard,
     decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
 ) -> Option<u64> {
-    change_at(shape, key, &mut search_leaf(shape, key, guard), guard, decide)
+    change_at(shape, key, &mut descend(shape, key), guard, decide)
 }
 
 /// As [`change`], with a hint.
@@ -49,75 +51,86 @@ pub(crate) fn change_hinted<'t, V: Slot>(
     decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
 ) -> Option<u64> {
     let here = hint.follow(shape, key);
-    let mut leaf = here.unwrap_or_else(|| search_leaf(shape, key, guard));
-    let border = here.map(|here| here.border);
-    let old = change_at(shape, key, &mut leaf, guard, decide);
-    if border != Some(leaf.border) {
+    let mut place = here.map_or_else(|| descend(shape, key), Destination::Leaf);
+    let old = change_at(shape, key, &mut place, guard, decide);
+    if let Some(leaf) = place.leaf()
+        && here.is_none_or(|here| here.border != leaf.border)
+    {
         hint.set(shape, Some(Finger::at(&leaf, key)), key);
     }
     old
 }
 
-/// The leaf position of `key`, for a writer.
-#[inline]
-pub(crate) fn search_leaf<'t, 'k>(
-    shape: &'t Shape,
-    key: &'k [u8],
-    guard: &Guard,
-) -> LeafPosition<'t, 'k> {
-    search(shape, key, guard, true).leaf()
-}
-
-/// As [`change`], from the result of a search. Afterwards `leaf` is the position at which the
-/// change happened, which differs if the key had moved.
+/// As [`change`], from the result of a descent. Afterwards `place` is where the change happened,
+/// which differs if the key had moved.
 pub(crate) fn change_at<'t, 'k, V: Slot>(
     shape: &'t Shape,
     key: &'k [u8],
-    leaf: &mut LeafPosition<'t, 'k>,
+    place: &mut Destination<'t, 'k>,
     guard: &Guard,
     decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
 ) -> Option<u64> {
     loop {
-        let (border, rest, position) = (leaf.border, leaf.rest, leaf.position);
-        let locked = border.version().lock();
-        if leaf.version.split_since(locked.version()) {
-            drop(locked);
-            *leaf = search_leaf(shape, key, guard);
-            continue;
-        }
-        let (slot, entry) = match border.find(position) {
-            Find::Entry(slot, entry) => (slot, entry),
-            Find::Layer(..) => {
-                drop(locked);
-                *leaf = search_leaf(shape, key, guard);
-                continue;
-            }
-            Find::Absent => {
-                let permutation = border.permutation();
-                let index = border.index_for(permutation, position);
-                if permutation.len() == WIDTH
-                    && let Some(slice) = slice_to_move(border, index, position.slice)
-                {
-                    move_slice_to_layer(shape, border, locked, slice, guard);
-                    *leaf = search_leaf(shape, key, guard);
+        match *place {
+            Destination::Leaf(leaf) => {
+                let LeafPosition { border, version, rest } = leaf;
+                let locked = border.version().lock();
+                if !version.split_since(locked.version()) {
+                    if let Some(found) = find_locked(border, rest, guard) {
+                        return change_found(shape, key, &leaf, locked, found, guard, decide);
+                    }
+                    let permutation = border.permutation();
+                    let index = border.index_for(permutation, rest);
+                    let root = locked.version().is_root();
+                    let relief = (permutation.len() == WIDTH)
+                        .then(|| relief(shape, border, root, index, rest));
+                    let leaf = match relief {
+                        Some(Relief::BeginLayer) => begin_layer(shape, border, locked, rest, guard),
+                        Some(Relief::Detach) => {
+                            let leaf = detach(shape, border, locked, rest);
+                            // It stays, unless it is the leftmost, if the key went that it is from.
+                            let ended = key.len() - rest.bytes.len() + SLICE_BYTES;
+                            reclaim_nodes(shape, &key[..ended], border);
+                            leaf
+                        }
+                        None | Some(Relief::Cut(_)) => {
+                            if let Change::Put(value) = decide(None) {
+                                let value = publish_new(shape, value, rest);
+                                let entry = Entry::make(rest.bytes, value);
+                                insert_at(shape, border, locked, (index, entry), relief);
+                            }
+                            return None;
+                        }
+                    };
+                    *place = Destination::Leaf(leaf);
                     continue;
                 }
-                if let Change::Put(value) = decide(None) {
-                    let value = publish(shape, value);
-                    if position.rank == RANK_LONG {
-                        shape.note_owner();
-                    }
-                    let entry = Entry::make(rest, value);
-                    insert_at(shape, border, locked, index, entry);
-                }
-                return None;
             }
-        };
-        return change_found(shape, key, leaf, locked, (slot, entry), guard, decide);
+            Destination::Gap { parent, version, rest } => {
+                let locked = parent.version().lock();
+                if !version.changed(locked.version()) {
+                    if let Change::Put(value) = decide(None) {
+                        fill_gap(shape, parent, locked, rest, publish_new(shape, value, rest));
+                    }
+                    return None;
+                }
+            }
+            Destination::Diverged { root, version, rest } => {
+                let locked = root.version().lock();
+                if !version.changed(locked.version()) {
+                    if let Change::Put(value) = decide(None) {
+                        let value = publish_new(shape, value, rest);
+                        divide_prefix(shape, root, locked, rest, value);
+                    }
+                    return None;
+                }
+            }
+        }
+        *place = descend(shape, key);
     }
 }
 
-/// As [`change_at`], if the locked node has an entry of the key's slice, tail and rank.
+/// As [`change_at`], if the locked node has the key.
 #[inline]
 fn change_found<'t, V: Slot>(
     shape: &'t Shape,
@@ -128,16 +141,9 @@ fn change_found<'t, V: Slot>(
     guard: &Guard,
     decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
 ) -> Option<u64> {
-    let (border, rest) = (leaf.border, leaf.rest);
+    let border = leaf.border;
     // SAFETY: the entry is live, and its node locked.
     let cell = unsafe { entry.cell() };
-    if cell.is_some_and(|cell| cell.suffix() != suffix_of(rest)) {
-        if let Change::Put(value) = decide(None) {
-            let value = publish(shape, value);
-            make_layer_of(shape, border, locked, slot, rest, value, guard);
-        }
-        return None;
-    }
     // What is linked now stays valid under the guard.
     guard.cover();
     let old = cell.map_or(entry.value, |cell| cell.value());
@@ -160,11 +166,20 @@ fn change_found<'t, V: Slot>(
             retire_cells(shape, locked, cell.as_slice(), guard);
             retire_value::<V>(old, guard);
             if left.len() == 0 {
-                reclaim_nodes(shape, key, rest.len(), guard);
+                reclaim_nodes(shape, key, border);
             }
         }
     }
     Some(old)
+}
+
+/// As [`publish`], for a key that was not there.
+#[inline]
+fn publish_new<V: Slot>(shape: &Shape, value: Unpublished<V>, rest: Rest<'_>) -> u64 {
+    if rest.is_long() {
+        shape.note_owner();
+    }
+    publish(shape, value)
 }
 
 /// The word of a value that becomes the tree's.
@@ -177,20 +192,20 @@ fn publish<V: Slot>(shape: &Shape, value: Unpublished<V>) -> u64 {
     word
 }
 
-/// A new key in a node that has none of its slice, tail and rank.
+/// A new key in a node that does not have it, which is cut if it is full.
 fn insert_at<'t>(
     shape: &'t Shape,
     border: BorderRef<'t>,
     mut locked: Locked<'t>,
-    index: usize,
-    entry: Entry,
+    (index, entry): (usize, Entry),
+    relief: Option<Relief>,
 ) {
     shape.keys.add(1);
-    let permutation = border.permutation();
-    if permutation.len() == WIDTH {
-        split_insert(shape, border, locked, index, entry);
+    if let Some(Relief::Cut(cut)) = relief {
+        split_insert(shape, border, locked, (index, entry), cut);
         return;
     }
+    let permutation = border.permutation();
     let (permutation, slot) = permutation.insert(index);
     if border.is_stale(slot) {
         locked.mark_inserting();
@@ -198,46 +213,6 @@ fn insert_at<'t>(
     }
     border.set_entry(slot, entry);
     border.publish(permutation);
-}
-
-/// Two long keys of one slice and tail: the entry in `slot` becomes a layer that holds both. If the
-/// keys share more bytes, layers of one entry come first.
-fn make_layer_of<'t>(
-    shape: &'t Shape,
-    border: BorderRef<'t>,
-    mut locked: Locked<'t>,
-    slot: usize,
-    rest: &[u8],
-    value: u64,
-    guard: &Guard,
-) {
-    let old = border.entry(slot);
-    // SAFETY: the entry is live, and its node locked.
-    let cell = unsafe { old.cell() };
-    let cell = cell.expect("only an entry with a suffix differs from a key of its slice");
-    let (mut old_rest, mut rest) = (cell.suffix(), suffix_of(rest));
-    let (root, root_locked) = shape.new_border(true, 0, 0);
-    let (mut last, mut last_locked) = (root, root_locked);
-    let mut layers = 1;
-    let long = |rest: &[u8]| rest.len() > 2 * SLICE_BYTES;
-    while long(rest) && long(old_rest) && SlotPosition::of(rest) == SlotPosition::of(old_rest) {
-        let (next, next_locked) = shape.new_border(true, 0, 0);
-        let SlotPosition { slice, tail, .. } = SlotPosition::of(rest);
-        last.fill(&[Entry::long_layer(slice, tail, shape.space().handle(next.node()))]);
-        (last, last_locked, layers) = (next, next_locked, layers + 1);
-        (rest, old_rest) = (suffix_of(rest), suffix_of(old_rest));
-    }
-    let mut pair = [Entry::make(rest, value), Entry::make(old_rest, cell.value())];
-    pair.sort_by_key(Entry::first);
-    last.fill(&pair);
-    drop(last_locked);
-    shape.keys.add(1);
-    shape.layers.add(layers);
-
-    locked.mark_inserting();
-    let linked = shape.space().handle(root.node());
-    border.set_entry(slot, Entry::long_layer(old.slice, old.tail, linked));
-    retire_cells(shape, locked, &[cell], guard);
 }
 
 fn retire_value<V: Slot>(raw: u64, guard: &Guard) {

@@ -6,19 +6,18 @@
 //! the cursor runs again, the lines have arrived.
 //!
 //! ```text
-//!   cursor  root --> child, asked for --> child ... --> border --> cell or value, asked for: done
-//!                        ^                                |
-//!                        +---- root of a layer, asked for-+
+//!   cursor  root --> child, asked for --> child ... --> border --> cells, asked for --> done
 //! ```
 //!
 //! The checks are those of `descent.rs`: the child's version first, then the parent's. A cursor
 //! that meets a concurrent change leaves the interleaving and searches alone.
 
-use crate::descent::{Found, Layer, LayerLink, below, enter, find_validated, search};
-use crate::key::SlotPosition;
-use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef, prefetch_word};
+use crate::descent::{Descent, Destination, Found, LeafPosition, Next, find_validated, search};
+use crate::entry::Entry;
+use crate::key::Rest;
+use crate::node::{InteriorRef, Look, NodeRef, prefetch_word};
 use crate::shape::Shape;
-use keyrack_concurrent::{Guard, Version};
+use keyrack_concurrent::Guard;
 
 /// Interleaved searches. More than a processor's outstanding cache misses bring no gain.
 const CURSORS: usize = 16;
@@ -26,20 +25,16 @@ const CURSORS: usize = 16;
 struct Cursor<'t, 'k> {
     index: usize,
     key: &'k [u8],
-    rest: &'k [u8],
-    position: SlotPosition,
-    layer: Option<Layer<'t>>,
-    link: Option<LayerLink<'t>>,
-    state: State<'t>,
+    state: State<'t, 'k>,
 }
 
 /// Where a cursor continues.
 #[derive(Clone, Copy)]
-enum State<'t> {
+enum State<'t, 'k> {
     Root,
-    Child { parent: InteriorRef<'t>, version: Version, child: NodeRef<'t> },
-    Layer { link: LayerLink<'t>, entry: Entry },
-    Done { border: BorderRef<'t>, version: Version, entry: Option<Entry> },
+    Child { descent: Descent<'t, 'k>, parent: InteriorRef<'t>, child: NodeRef<'t>, before: u64 },
+    Cells(LeafPosition<'t, 'k>),
+    Done(Found<'t, 'k>),
     Alone,
 }
 
@@ -52,15 +47,8 @@ pub(crate) fn search_many<'t, 'k>(
     wanted: impl Fn(&Entry) -> bool,
     mut done: impl FnMut(usize, Found<'t, 'k>),
 ) {
-    let mut waiting = keys.enumerate().map(|(index, key)| Cursor {
-        index,
-        key,
-        rest: key,
-        position: SlotPosition::of(key),
-        layer: None,
-        link: None,
-        state: State::Root,
-    });
+    let mut waiting =
+        keys.enumerate().map(|(index, key)| Cursor { index, key, state: State::Root });
     let mut cursors: Vec<_> = waiting.by_ref().take(CURSORS).collect();
     while !cursors.is_empty() {
         let mut at = 0;
@@ -88,72 +76,56 @@ impl<'t, 'k> Cursor<'t, 'k> {
         wanted: impl Fn(&Entry) -> bool,
     ) -> Option<Found<'t, 'k>> {
         let next = match self.state {
-            State::Root => shape.top().and_then(|(layer, root, version)| {
-                self.layer = Some(layer);
-                self.enter(shape, root, version, guard, wanted)
-            }),
-            State::Child { parent, version, child } => below(parent, version, child)
-                .and_then(|version| self.enter(shape, child, version, guard, wanted)),
-            State::Layer { link, entry } => self.enter_layer(shape, link, entry, guard, wanted),
-            State::Done { border, version, entry } => {
-                let layer = self.layer.expect("the root was entered before a border was read");
-                let link = self.link;
-                let (rest, position) = (self.rest, self.position);
-                return Some(Found { layer, link, rest, position, border, version, entry });
-            }
-            State::Alone => return Some(search(shape, self.key, guard, false)),
+            State::Root => Descent::begin(shape, Rest::of(self.key))
+                .and_then(|descent| read(shape, descent, guard, wanted)),
+            State::Child { mut descent, parent, child, before } => descent
+                .enter(parent, child, before)
+                .and_then(|()| read(shape, descent, guard, wanted)),
+            State::Cells(leaf) => find(&leaf, guard, wanted),
+            State::Done(found) => return Some(found),
+            State::Alone => return Some(search(shape, self.key, guard)),
         };
         self.state = next.unwrap_or(State::Alone);
         None
     }
+}
 
-    /// Reads a node and prefetches what the next step needs. `None` at a concurrent change.
-    #[inline]
-    fn enter(
-        &mut self,
-        shape: &'t Shape,
-        node: NodeRef<'t>,
-        version: Version,
-        guard: &Guard,
-        wanted: impl Fn(&Entry) -> bool,
-    ) -> Option<State<'t>> {
-        let border = match node.kind() {
-            Kind::Border(border) => border,
-            Kind::Interior(parent) => {
-                let child = parent.child_for(shape.space(), self.position.slice)?;
-                child.prefetch();
-                return Some(State::Child { parent, version, child });
-            }
-        };
-        Some(match find_validated(border, version, self.position, guard)? {
-            Find::Absent => State::Done { border, version, entry: None },
-            Find::Entry(_, entry) => {
-                if wanted(&entry) {
-                    prefetch_word(entry.value);
-                }
-                State::Done { border, version, entry: Some(entry) }
-            }
-            Find::Layer(slot, entry) => {
-                // SAFETY: the version is validated.
-                unsafe { shape.space().linked(entry) }.prefetch();
-                State::Layer { link: LayerLink { border, version, slot }, entry }
-            }
-        })
+/// Reads a node and prefetches what the next step needs. `None` at a concurrent change.
+#[inline]
+fn read<'t, 'k>(
+    shape: &'t Shape,
+    mut descent: Descent<'t, 'k>,
+    guard: &Guard,
+    wanted: impl Fn(&Entry) -> bool,
+) -> Option<State<'t, 'k>> {
+    let leaf = match descent.next(shape.space())? {
+        Next::Child { parent, child, before } => {
+            child.prefetch();
+            return Some(State::Child { descent, parent, child, before });
+        }
+        Next::Destination(Destination::Leaf(leaf)) => leaf,
+        Next::Destination(place) => return Some(State::Done(Found { place, entry: None })),
+    };
+    let Look::Cells(mut cells) = leaf.border.look(leaf.rest) else {
+        return find(&leaf, guard, wanted);
+    };
+    while cells != 0 {
+        prefetch_word(leaf.border.entry(cells.trailing_zeros() as usize).value);
+        cells &= cells - 1;
     }
+    Some(State::Cells(leaf))
+}
 
-    /// Continues from an entry to the root of its layer. `None` at a concurrent change.
-    fn enter_layer(
-        &mut self,
-        shape: &'t Shape,
-        link: LayerLink<'t>,
-        entry: Entry,
-        guard: &Guard,
-        wanted: impl Fn(&Entry) -> bool,
-    ) -> Option<State<'t>> {
-        let (layer, root, version) = enter(shape.space(), link.border, link.version, entry)?;
-        (self.layer, self.link) = (Some(layer), Some(link));
-        self.rest = &self.rest[entry.layer_bytes()..];
-        self.position = SlotPosition::of(self.rest);
-        self.enter(shape, root, version, guard, wanted)
+/// Finds the key in its border node, and prefetches its value. `None` at a concurrent change.
+#[inline]
+fn find<'t, 'k>(
+    leaf: &LeafPosition<'t, 'k>,
+    guard: &Guard,
+    wanted: impl Fn(&Entry) -> bool,
+) -> Option<State<'t, 'k>> {
+    let entry = find_validated(leaf, guard)?;
+    if let Some(entry) = entry.filter(wanted) {
+        prefetch_word(entry.value);
     }
+    Some(State::Done(Found { place: Destination::Leaf(*leaf), entry }))
 }

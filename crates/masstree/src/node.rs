@@ -1,46 +1,51 @@
 //! Border and interior nodes, and the only code that turns a handle into a reference to one.
 //!
 //! ```text
-//!   border    line 0     version parent incarnation permutation low high stale code[15]
+//!   border    line 0     version parent prefix permutation low high stale code[15] fences
 //!             lines 1-6  slice[15] value[15] tail[15]
-//!   interior  5 lines    version parent incarnation count separator[24] child[25]
+//!   interior  5 lines    version parent prefix count separator[24] child[25]
 //! ```
 //!
-//! A border node holds the entries of its layer with `low <= slice < high`. `high` 0 stands for no
-//! bound; it is free for that, because no range ends at slice 0. In an interior node, child `i` has
-//! the slices from separator `i - 1` on and below separator `i`.
+//! A border node holds the entries of its layer from the fence `low` on and below the fence `high`.
+//! The slice 0 as `high` stands for no bound; it is free for that, because no range ends there. In
+//! an interior node, child `i` has what is from separator `i - 1` on and below separator `i`. A
+//! separator is a fence: its slice, and a bit beside the count.
 //!
 //! | code | the entry | tail | value |
 //! |---|---|---|---|
 //! | 0..=16 | a key of this length from this layer on | its second slice | the value |
-//! | 17 | a longer key | its second slice | a cell: the value, and what follows the tail |
-//! | 18 | all keys that continue after slice and tail | their second slice | a node of their layer |
-//! | 19 | all keys that continue after the slice | 0 | a node of their layer |
+//! | 32..=255 | a longer key, with a fingerprint | its second slice | a cell: the value, and what follows the tail |
 //!
-//! All entries of a slice are in one node. Of one slice and tail, at most one entry has a code
-//! above 16; of a slice with code 19, no other entry has a code above 8.
+//! **Layers.** A node with the flag `root` begins a layer. Where it is the child of a node, it has
+//! all keys of one slice that continue after it: the slice of the fence before the child, which is
+//! one of continuing keys. Keys up to the next separator that do not have the slice are nowhere:
+//! the layer is followed by a *gap*. A layer may have a prefix besides (`prefix.rs`): its keys have
+//! that after the slice, and keys of the slice without it are nowhere either. The tree begins with
+//! a layer, too, which has no slice before it, but may have a prefix. In a layer, all border nodes
+//! and roots of further layers are equally deep. The leftmost of these is a border node, which may
+//! be empty.
 //!
 //! **Nodes are never unmapped** while their tree exists, and the memory of a node is only ever
 //! reused for nodes of its kind. So a reader may follow any handle that it has read from a node,
 //! however old: it reaches a node. The version tells whether it is the right one, because version
 //! counters continue from one incarnation of the memory to the next. Hence nodes are not retired
-//! like values, but reused at once. `incarnation` counts the incarnations.
+//! like values, but reused at once.
 //!
-//! **Writers.** Everything is written under the node's lock, with two exceptions. `parent` is
-//! written under the lock of the parent, old or new. The `value` of a layer may change to a newer
-//! root of that layer, under the lock but without a mark.
+//! **Writers.** Everything is written under the node's lock, except that `parent` is written under
+//! the lock of the parent, old or new.
 //!
 //! **Readers.** The version is an optimistic lock (a seqlock), and all fields are atomics. A reader
-//! takes a stable version, reads, and validates before it follows a word as a handle of a layer or
-//! as a pointer. It may follow handles of children and parents before it validates.
+//! takes a stable version, reads, and validates before it follows a word as a pointer. It may
+//! follow handles of children, parents and prefixes before it validates.
 //!
 //! **Reused slots.** A slot that was live since the last mark is *stale*: a reader may still read
 //! it under an older permutation. Filling it needs the mark `inserting`; filling another slot needs
 //! none.
 
-use crate::cell::Cell;
-use crate::key::{RANK_LONG, SLICE_BYTES, SlotPosition, slice_of};
+use crate::entry::{Code, Entry};
+use crate::key::{Fence, Rest};
 use crate::permutation::{Permutation, WIDTH};
+use crate::prefix::Prefix;
 use crate::simd;
 use Ordering::{Acquire, Relaxed, Release};
 use keyrack_concurrent::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -52,20 +57,14 @@ use std::ptr::{self, NonNull};
 /// Separators of an interior node; it has one more child.
 pub(crate) const INTERIOR_WIDTH: usize = 24;
 
-/// Keys of this length and below are in the node, whole.
-const LENGTH_MAX: u8 = 16;
-const CELL_CODE: u8 = 17;
-const LONG_LAYER_CODE: u8 = 18;
-const SHORT_LAYER_CODE: u8 = 19;
-pub(crate) const CODE_MAX: u8 = SHORT_LAYER_CODE;
-
 /// The first fields of both kinds of node. No node has the handle 0.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Head {
     version: VersionLock,
     parent: AtomicU32,
-    incarnation: AtomicU32,
+    /// Of the layer that begins here; 0 if it has none.
+    prefix: AtomicU32,
 }
 
 #[repr(C, align(64))]
@@ -77,6 +76,8 @@ pub(crate) struct Border {
     /// One bit a slot; only under the lock.
     stale: AtomicU16,
     code: [AtomicU8; WIDTH],
+    /// Which of `low` and `high` are fences of continuing keys.
+    fences: AtomicU8,
     slice: [AtomicU64; WIDTH],
     value: [AtomicU64; WIDTH],
     tail: [AtomicU64; WIDTH],
@@ -85,6 +86,7 @@ pub(crate) struct Border {
 #[repr(C, align(64))]
 pub(crate) struct Interior {
     head: Head,
+    /// Eight bits, and one for each separator: whether it is a fence of continuing keys.
     count: AtomicU32,
     separator: [AtomicU64; INTERIOR_WIDTH],
     child: [AtomicU32; INTERIOR_WIDTH + 1],
@@ -93,16 +95,10 @@ pub(crate) struct Interior {
 pub(crate) const BORDER_LINES: usize = size_of::<Border>() / LINE_BYTES;
 pub(crate) const INTERIOR_LINES: usize = size_of::<Interior>() / LINE_BYTES;
 const LINE_BYTES: usize = 64;
+const LOW_CONTINUING: u8 = 1;
+const HIGH_CONTINUING: u8 = 2;
+const COUNT_BITS: u32 = 8;
 const _: () = assert!(UNIT_BYTES == LINE_BYTES && BORDER_LINES == 7 && INTERIOR_LINES == 5);
-
-/// One entry of a border node, copied out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) slice: u64,
-    pub(crate) tail: u64,
-    pub(crate) code: u8,
-    pub(crate) value: u64,
-}
 
 /// A node of a tree that lives at least as long as `'t`.
 pub(crate) struct Ref<'t, T> {
@@ -181,7 +177,7 @@ impl<'t> Space<'t> {
         if handle == 0 {
             return None;
         }
-        let pointer = self.base.wrapping_add(handle as usize * UNIT_BYTES).cast_mut();
+        let pointer = self.address(handle).cast_mut();
         NonNull::new(pointer.cast()).map(|pointer| Ref { pointer, lifetime: PhantomData })
     }
 
@@ -190,17 +186,9 @@ impl<'t> Space<'t> {
         ((node.pointer.as_ptr() as usize - self.base as usize) / UNIT_BYTES) as u32
     }
 
-    /// The node behind the entry of a layer.
-    ///
-    /// # Safety
-    /// The entry is one that was in a node: the caller has validated the version under which it was
-    /// copied, or holds the lock.
-    #[inline]
-    pub(crate) unsafe fn linked(self, entry: Entry) -> NodeRef<'t> {
-        debug_assert!(entry.is_layer());
-        // SAFETY: the value of such an entry is a handle.
-        let node = unsafe { self.node(entry.value as u32) };
-        node.expect("the entry of a layer has a node")
+    /// The memory of a block.
+    pub(crate) fn address(self, handle: u32) -> *const u8 {
+        self.base.wrapping_add(handle as usize * UNIT_BYTES)
     }
 }
 
@@ -210,16 +198,21 @@ impl<'t> NodeRef<'t> {
         &self.get().version
     }
 
-    /// The number of incarnations that the memory has had.
-    pub(crate) fn incarnation(self) -> u32 {
-        self.get().incarnation.load(Relaxed)
+    /// The prefix of the layer that begins here.
+    #[inline]
+    pub(crate) fn prefix(self, space: Space<'t>) -> Option<Prefix<'t>> {
+        let handle = self.prefix_handle();
+        // SAFETY: the handle is that of a block for prefixes.
+        (handle != 0).then(|| unsafe { Prefix::at(space.address(handle)) })
     }
 
-    /// Ends the incarnation of the node. Under its lock, once it is marked deleted.
-    pub(crate) fn end_incarnation(self) {
-        let next = self.incarnation().wrapping_add(1);
-        self.get().incarnation.store(next, Relaxed);
-        self.get().parent.store(0, Release);
+    #[inline]
+    pub(crate) fn prefix_handle(self) -> u32 {
+        self.get().prefix.load(Acquire)
+    }
+
+    pub(crate) fn set_prefix(self, handle: u32) {
+        self.get().prefix.store(handle, Release);
     }
 
     /// Prefetches the lines of the node that a search reads, so that they arrive together with the
@@ -253,7 +246,8 @@ impl<'t> NodeRef<'t> {
         self.get().parent.store(handle, Release);
     }
 
-    /// Waits for the parent's lock. `None` if the node is a root. The node must be locked.
+    /// Waits for the parent's lock. `None` if the node is the root of the tree. The node must be
+    /// locked.
     pub(crate) fn lock_parent(self, space: Space<'t>) -> Option<(InteriorRef<'t>, Locked<'t>)> {
         let mut backoff = keyrack_concurrent::Backoff::new();
         loop {
@@ -315,13 +309,14 @@ impl<'t> BorderRef<'t> {
         node.expect("no node has the handle 0").cast()
     }
 
-    /// Begins an incarnation without entries, for slices from `low` on and below `high`. The caller
-    /// links the node, and then drops the lock.
-    pub(crate) fn begin(self, root: bool, low: u64, high: u64) -> Locked<'t> {
+    /// Begins an incarnation without entries, from `low` on and below `high`. The caller links the
+    /// node, and then drops the lock.
+    pub(crate) fn begin(self, root: bool, low: Fence, high: Option<Fence>) -> Locked<'t> {
         let mut locked = self.version().lock();
         locked.begin_incarnation(root, true);
+        self.node().set_prefix(0);
         self.publish(Permutation::EMPTY);
-        self.low.store(low, Relaxed);
+        self.set_low(low);
         self.set_high(high);
         self.clear_stale();
         locked
@@ -354,7 +349,8 @@ impl<'t> InteriorRef<'t> {
     pub(crate) fn begin(self, root: bool) -> Locked<'t> {
         let mut locked = self.version().lock();
         locked.begin_incarnation(root, false);
-        self.set_count(0);
+        self.node().set_prefix(0);
+        self.get().count.store(0, Release);
         locked
     }
 
@@ -375,9 +371,26 @@ impl<'t> InteriorRef<'t> {
         unsafe { space.node(self.get().child[index].load(Acquire)) }
     }
 
+    /// Which child has what is at `fence`, and on up to the next one.
     #[inline]
-    pub(crate) fn child_for(self, space: Space<'t>, slice: u64) -> Option<NodeRef<'t>> {
-        self.child(space, simd::at_most(&self.get().separator, self.count(), slice))
+    pub(crate) fn index_for(self, fence: Fence) -> usize {
+        let (count, flags) = self.counts();
+        let index = simd::at_most(&self.get().separator, count, fence.slice);
+        // Two separators may have the same slice: the second is for continuing keys.
+        let beyond = index > 0
+            && !fence.continuing
+            && flags >> (index - 1) & 1 != 0
+            && self.get().separator[index - 1].load(Relaxed) == fence.slice;
+        index - usize::from(beyond)
+    }
+
+    /// Which child has the greatest keys below `rest`, if any child has.
+    pub(crate) fn index_below(self, rest: &[u8]) -> usize {
+        let mut index = self.index_for(Rest::of(rest).fence());
+        while index > 0 && !self.separator(index - 1).is_below(rest) {
+            index -= 1;
+        }
+        index
     }
 
     pub(crate) fn set_child(self, space: Space<'t>, index: usize, child: Option<NodeRef<'t>>) {
@@ -392,15 +405,15 @@ impl<'t> InteriorRef<'t> {
     }
 }
 
-/// The result of a search for a key in a border node.
+/// Where a key may be in a border node, by what the node itself says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Find {
-    /// Nothing.
+pub(crate) enum Look {
+    /// Nowhere.
     Absent,
-    /// An entry with its slice, tail and rank: its own, or that of another long key.
-    Entry(usize, Entry),
-    /// The layer that it is in, if it is.
-    Layer(usize, Entry),
+    /// It is this entry.
+    Key(usize),
+    /// It is one of these cells, or none.
+    Cells(u32),
 }
 
 impl Border {
@@ -415,21 +428,45 @@ impl Border {
         self.permutation.store(permutation.word(), Release);
     }
 
-    pub(crate) fn low(&self) -> u64 {
-        self.low.load(Relaxed)
+    /// The first fence. That of a layer's leftmost node is the default.
+    pub(crate) fn low(&self) -> Fence {
+        let continuing = self.fences.load(Relaxed) & LOW_CONTINUING != 0;
+        Fence { slice: self.low.load(Relaxed), continuing }
     }
 
-    pub(crate) fn high(&self) -> u64 {
-        self.high.load(Relaxed)
+    /// The fence after the last entry; `None` for a layer's rightmost node.
+    pub(crate) fn high(&self) -> Option<Fence> {
+        let slice = self.high.load(Relaxed);
+        let continuing = self.fences.load(Relaxed) & HIGH_CONTINUING != 0;
+        let fence = Fence { slice, continuing };
+        (fence != Fence::default()).then_some(fence)
     }
 
-    pub(crate) fn set_high(&self, high: u64) {
-        self.high.store(high, Relaxed);
+    pub(crate) fn set_low(&self, low: Fence) {
+        self.low.store(low.slice, Relaxed);
+        self.set_fence(LOW_CONTINUING, low.continuing);
     }
 
-    /// Whether `slice` belongs here.
-    pub(crate) fn covers(&self, slice: u64) -> bool {
-        self.low() <= slice && (self.high() == 0 || slice < self.high())
+    pub(crate) fn set_high(&self, high: Option<Fence>) {
+        // No range ends at the first fence, which stands for no bound.
+        let high = high.unwrap_or_default();
+        self.high.store(high.slice, Relaxed);
+        self.set_fence(HIGH_CONTINUING, high.continuing);
+    }
+
+    fn set_fence(&self, bit: u8, set: bool) {
+        let others = self.fences.load(Relaxed) & !bit;
+        self.fences.store(if set { others | bit } else { others }, Relaxed);
+    }
+
+    /// Whether what is at `fence` belongs here.
+    pub(crate) fn covers(&self, fence: Fence) -> bool {
+        self.low() <= fence && self.high().is_none_or(|high| fence < high)
+    }
+
+    #[inline]
+    fn code(&self, slot: usize) -> Code {
+        Code(self.code[slot].load(Relaxed))
     }
 
     /// A copy of a slot. It is consistent only once the version is validated.
@@ -438,7 +475,7 @@ impl Border {
         Entry {
             slice: self.slice[slot].load(Relaxed),
             tail: self.tail[slot].load(Relaxed),
-            code: self.code[slot].load(Relaxed),
+            code: self.code(slot),
             // Pairs with `set_value`: what the value points to was made before.
             value: self.value[slot].load(Acquire),
         }
@@ -448,7 +485,7 @@ impl Border {
     pub(crate) fn set_entry(&self, slot: usize, entry: Entry) {
         self.slice[slot].store(entry.slice, Relaxed);
         self.tail[slot].store(entry.tail, Relaxed);
-        self.code[slot].store(entry.code, Relaxed);
+        self.code[slot].store(entry.code.0, Relaxed);
         self.set_value(slot, entry.value);
     }
 
@@ -457,38 +494,49 @@ impl Border {
         self.value[slot].store(value, Release);
     }
 
-    /// Searches the entry at `wanted`.
+    /// Searches `rest`, without a look at cells.
     #[inline]
-    pub(crate) fn find(&self, wanted: SlotPosition) -> Find {
-        let permutation = self.permutation();
+    pub(crate) fn look(&self, rest: Rest<'_>) -> Look {
+        let (wanted, permutation) = (rest.position, self.permutation());
         let mut slots = simd::equal(&self.slice, wanted.slice);
+        let mut cells = 0;
         while slots != 0 {
             let slot = slots.trailing_zeros() as usize;
             slots &= slots - 1;
-            let code = self.code[slot].load(Relaxed);
-            let here = match code {
-                SHORT_LAYER_CODE => wanted.rank > SLICE_BYTES as u8,
-                _ => {
-                    self.tail[slot].load(Relaxed) == wanted.tail
-                        && code.min(RANK_LONG) == wanted.rank
-                }
-            };
+            let code = self.code(slot);
+            let here = self.tail[slot].load(Relaxed) == wanted.tail && code.rank() == wanted.rank;
             if here && permutation.is_live(slot) {
-                let entry = self.entry(slot);
-                return match code {
-                    0..=CELL_CODE => Find::Entry(slot, entry),
-                    _ => Find::Layer(slot, entry),
-                };
+                if !code.is_cell() {
+                    return Look::Key(slot);
+                }
+                cells |= 1 << slot;
             }
         }
-        Find::Absent
+        match cells {
+            0 => Look::Absent,
+            _ if cells & (cells - 1) == 0 => Look::Cells(cells),
+            _ => Look::Cells(self.with_fingerprint(cells, Code::of_cell(rest.suffix()))),
+        }
     }
 
-    /// How many entries come before `position`. Only under the lock.
-    pub(crate) fn index_for(&self, permutation: Permutation, position: SlotPosition) -> usize {
+    /// Those of some cells that have this code.
+    fn with_fingerprint(&self, mut cells: u32, code: Code) -> u32 {
+        let mut left = 0;
+        while cells != 0 {
+            let slot = cells.trailing_zeros() as usize;
+            cells &= cells - 1;
+            left |= u32::from(self.code(slot) == code) << slot;
+        }
+        left
+    }
+
+    /// Where a new key of a node without it comes among the entries. Only under the lock.
+    pub(crate) fn index_for(&self, permutation: Permutation, rest: Rest<'_>) -> usize {
         let comes_before = |slot: usize| {
             let slice = self.slice[slot].load(Relaxed);
-            slice < position.slice || slice == position.slice && self.entry(slot).first() < position
+            // SAFETY: the entry is live, and the node locked.
+            let before = || unsafe { self.entry(slot).is_before(rest) };
+            slice < rest.position.slice || slice == rest.position.slice && before()
         };
         let count = permutation.len();
         // Keys often come in ascending order.
@@ -524,126 +572,37 @@ impl Border {
 }
 
 impl Interior {
-    /// Acquire pairs with [`Interior::set_count`]: the children that it makes reachable are there.
+    /// The number of separators, and the bits for those of continuing keys. Acquire pairs with
+    /// [`Interior::set_count`]: the children that it makes reachable are there.
+    #[inline]
+    fn counts(&self) -> (usize, u32) {
+        let word = self.count.load(Acquire);
+        let count = (word & ((1 << COUNT_BITS) - 1)) as usize;
+        (count.min(INTERIOR_WIDTH), word >> COUNT_BITS)
+    }
+
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        (self.count.load(Acquire) as usize).min(INTERIOR_WIDTH)
+        self.counts().0
     }
 
+    /// Only under the lock, as what follows.
     pub(crate) fn set_count(&self, count: usize) {
-        self.count.store(count as u32, Release);
+        let (_, flags) = self.counts();
+        self.count.store(flags << COUNT_BITS | count as u32, Release);
     }
 
-    pub(crate) fn separator(&self, index: usize) -> u64 {
-        self.separator[index].load(Relaxed)
-    }
-
-    pub(crate) fn set_separator(&self, index: usize, separator: u64) {
-        self.separator[index].store(separator, Relaxed);
-    }
-}
-
-impl Entry {
-    /// An entry for `rest`, the key from this layer on. The tree owns a cell that this makes.
-    pub(crate) fn make(rest: &[u8], value: u64) -> Self {
-        let SlotPosition { slice, tail, rank } = SlotPosition::of(rest);
-        let value = if rank == RANK_LONG { Cell::make(suffix_of(rest), value) } else { value };
-        Entry { slice, tail, code: rank, value }
-    }
-
-    /// An entry for the keys that continue after slice and tail.
-    pub(crate) fn long_layer(slice: u64, tail: u64, root: u32) -> Self {
-        Entry { slice, tail, code: LONG_LAYER_CODE, value: root.into() }
-    }
-
-    /// An entry for the keys that continue after the slice.
-    pub(crate) fn short_layer(slice: u64, root: u32) -> Self {
-        Entry { slice, tail: 0, code: SHORT_LAYER_CODE, value: root.into() }
-    }
-
-    /// The position of the entry; of a layer, the first position in it.
-    pub(crate) fn first(&self) -> SlotPosition {
-        match self.code {
-            SHORT_LAYER_CODE => {
-                SlotPosition { slice: self.slice, tail: 0, rank: SLICE_BYTES as u8 + 1 }
-            }
-            code => SlotPosition { slice: self.slice, tail: self.tail, rank: code.min(RANK_LONG) },
-        }
-    }
-
-    /// The position of the entry; of a layer, the last position in it.
-    pub(crate) fn last(&self) -> SlotPosition {
-        match self.code {
-            SHORT_LAYER_CODE => SlotPosition { slice: self.slice, tail: u64::MAX, rank: RANK_LONG },
-            _ => self.first(),
-        }
-    }
-
-    pub(crate) fn is_layer(&self) -> bool {
-        self.code >= LONG_LAYER_CODE
-    }
-
-    /// Bytes of the key, from here on, that all keys of the layer share.
-    pub(crate) fn layer_bytes(&self) -> usize {
-        if self.code == SHORT_LAYER_CODE { SLICE_BYTES } else { 2 * SLICE_BYTES }
-    }
-
-    /// The cell, if the entry has one.
-    ///
-    /// # Safety
-    /// The entry was in a node, and its cell is not freed during `'g`: the caller has validated the
-    /// version under which it was copied and is covered since before, or holds the lock.
     #[inline]
-    pub(crate) unsafe fn cell<'g>(&self) -> Option<Cell<'g>> {
-        // SAFETY: as the caller promises.
-        (self.code == CELL_CODE).then(|| unsafe { Cell::of(self.value) })
+    pub(crate) fn separator(&self, index: usize) -> Fence {
+        let (_, flags) = self.counts();
+        let slice = self.separator[index].load(Relaxed);
+        Fence { slice, continuing: flags >> index & 1 != 0 }
     }
 
-    /// Appends the bytes of the key from this layer on, without those of the cell. For the entry of
-    /// a layer, these are the bytes that all keys of the layer share.
-    pub(crate) fn append_to(&self, key: &mut Vec<u8>) {
-        let mut bytes = [0; 2 * SLICE_BYTES];
-        bytes[..SLICE_BYTES].copy_from_slice(&self.slice.to_be_bytes());
-        bytes[SLICE_BYTES..].copy_from_slice(&self.tail.to_be_bytes());
-        let len = match self.code {
-            SHORT_LAYER_CODE => SLICE_BYTES,
-            code => code.min(LENGTH_MAX).into(),
-        };
-        key.extend_from_slice(&bytes[..len]);
+    pub(crate) fn set_separator(&self, index: usize, separator: Fence) {
+        self.separator[index].store(separator.slice, Relaxed);
+        let word = self.count.load(Relaxed) & !(1 << (COUNT_BITS as usize + index));
+        let flag = u32::from(separator.continuing) << (COUNT_BITS as usize + index);
+        self.count.store(word | flag, Release);
     }
-
-    pub(crate) fn has_cell(&self) -> bool {
-        self.code == CELL_CODE
-    }
-
-    /// Whether its keys are longer than the slice.
-    pub(crate) fn exceeds_slice(&self) -> bool {
-        self.code > SLICE_BYTES as u8
-    }
-
-    /// The same entry in a layer that begins after the slice, for an entry that exceeds the slice
-    /// and has no cell.
-    pub(crate) fn after_slice(&self) -> Entry {
-        let code = match self.code {
-            LONG_LAYER_CODE => SHORT_LAYER_CODE,
-            code => code - SLICE_BYTES as u8,
-        };
-        Entry { slice: self.tail, tail: 0, code, ..*self }
-    }
-}
-
-/// What follows the tail of a long key.
-#[inline]
-pub(crate) fn suffix_of(rest: &[u8]) -> &[u8] {
-    rest.get(2 * SLICE_BYTES..).unwrap_or(&[])
-}
-
-/// An entry made of a tail and the bytes after it, in a layer that begins after the slice.
-pub(crate) fn entry_after_slice(tail: u64, suffix: &[u8], value: u64) -> Entry {
-    if suffix.len() > SLICE_BYTES {
-        let value = Cell::make(&suffix[SLICE_BYTES..], value);
-        return Entry { slice: tail, tail: slice_of(suffix), code: CELL_CODE, value };
-    }
-    let code = (SLICE_BYTES + suffix.len()) as u8;
-    Entry { slice: tail, tail: slice_of(suffix), code, value }
 }

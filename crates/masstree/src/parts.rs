@@ -4,10 +4,11 @@
 //!   border    line 0 "border: version"    lines 1-6 "border: entries"
 //!   interior  line 0 "interior: version"  lines 1-4 "interior: children"
 //!   root      the same two of any kind, called "root"
+//!   prefix    of a layer
 //! ```
 
-use crate::descent::Layer;
 use crate::node::{BORDER_LINES, INTERIOR_LINES, Kind};
+use crate::prefix::Prefix;
 use crate::shape::Shape;
 use keyrack_concurrent::{Part, UNIT_BYTES};
 
@@ -22,24 +23,17 @@ const ROOT: Names = ["root: version", "root: children"];
 pub(crate) fn parts(shape: &Shape) -> Vec<Part> {
     let space = shape.space();
     let mut parts = shape.parts();
-    let mut pending: Vec<_> = shape.top().map(|(_, root, _)| root).into_iter().collect();
+    let mut pending: Vec<_> = shape.top().map(|(root, _)| root).into_iter().collect();
     while let Some(node) = pending.pop() {
-        let (mut names, lines) =
-            match node.kind() {
-                Kind::Interior(interior) => {
-                    let child = |at| interior.child(space, at).expect("a tree at rest is whole");
-                    pending.extend((0..=interior.count()).map(child));
-                    (INTERIOR, INTERIOR_LINES)
-                }
-                Kind::Border(border) => {
-                    let entries = border.permutation().slots().map(|slot| border.entry(slot));
-                    let version = border.version().load();
-                    pending.extend(entries.filter(|entry| entry.is_layer()).filter_map(|entry| {
-                        Layer::of(space, border, version, entry)?.climb(space)
-                    }));
-                    (BORDER, BORDER_LINES)
-                }
-            };
+        let (mut names, lines) = match node.kind() {
+            Kind::Interior(interior) => {
+                let child = |at| interior.child(space, at).expect("a tree at rest is whole");
+                pending.extend((0..=interior.count()).map(child));
+                (INTERIOR, INTERIOR_LINES)
+            }
+            Kind::Border(_) => (BORDER, BORDER_LINES),
+        };
+        parts.extend(node.prefix(space).map(Prefix::part));
         if node.version().load().is_root() {
             names = ROOT;
         }

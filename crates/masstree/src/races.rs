@@ -1,22 +1,32 @@
-//! Directed races: a reader stops at a critical point, a writer runs, and the reader continues. The
-//! steps of a reader are functions, so a test needs no threads and is deterministic.
+//! Directed races: a reader or a writer stops at a critical point, another writer runs, and the
+//! first continues. The steps are functions, so a test needs no threads and is deterministic.
 //!
 //! The header of `lib.rs` lists the mistakes of others; each test names its mistake.
 
-mod incarnations;
+mod changes;
+mod gaps;
+mod layers;
+mod many;
+mod prefixes;
 mod reclamation;
+mod roots;
 mod scans;
 
+pub(crate) use changes::{CHANGES, among_layers, staying};
+
+use crate::change::change_at;
 use crate::descent::{
-    Finger, Found, Layer, LayerLink, Value, above, below, climb, descend, enter, find_validated,
-    get, get_here, move_link_up, search, value_of,
+    Descent, Destination, Finger, LeafPosition, Next, Value, below, descend, find_validated, get,
+    get_here, search, value_of,
 };
-use crate::key::{SlotPosition, slice_of};
-use crate::node::{BorderRef, Entry, Find, InteriorRef, Kind, NodeRef};
-use crate::reclaim::{lone_parent, reclaim_nodes, remove_layer, shrink, unlink};
+use crate::key::{Fence, Rest};
+use crate::node::{BorderRef, InteriorRef, Kind, NodeRef};
+use crate::reclaim::{Reclaimed, reclaim_nodes, remove_border, shrink};
 use crate::scan::Copy;
+use crate::slot::Unpublished;
 use crate::{Boxed, Bytes, Slot, Tree};
-use keyrack_concurrent::{Version, pin};
+use keyrack_concurrent::pin;
+use keyrack_store::Change;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,218 +42,264 @@ fn numbers(range: std::ops::Range<u64>) -> Tree<u64> {
     tree
 }
 
+/// Keys of one group begin with the same 24 bytes. Sixteen of them make a layer.
+fn grouped(group: u8, n: u64) -> Vec<u8> {
+    [&[group; 8][..], b" begins alike ..", &number(n)].concat()
+}
+
+/// So many keys make a layer if they begin alike.
+const GROUP: u64 = 16;
+
+fn put<V: Slot>(tree: &Tree<V>, keys: impl Iterator<Item = Vec<u8>>, value: V::In<'static>)
+where
+    V::In<'static>: std::marker::Copy,
+{
+    for key in keys {
+        assert!(tree.insert(&key, value, &pin()).is_none(), "{key:?} is new");
+    }
+}
+
+fn remove<V: Slot>(tree: &Tree<V>, keys: impl Iterator<Item = Vec<u8>>) {
+    for key in keys {
+        assert!(tree.remove(&key, &pin()).is_some(), "{key:?} was there");
+    }
+}
+
 fn root<V: Slot>(tree: &Tree<V>) -> NodeRef<'_> {
-    tree.shape.top().unwrap().1
+    tree.shape.top().unwrap().0
 }
 
-/// The border node of `slice` in the first layer, and its version.
-fn border_of<V: Slot>(tree: &Tree<V>, slice: u64) -> (BorderRef<'_>, Version) {
-    let (_, root, version) = tree.shape.top().unwrap();
-    descend(tree.shape.space(), root, version, slice, &mut None).unwrap()
+/// Where a key is, or would be.
+fn leaf_of<'t, 'k, V: Slot>(tree: &'t Tree<V>, key: &'k [u8]) -> LeafPosition<'t, 'k> {
+    descend(&tree.shape, key).leaf().expect("the key has a border node")
 }
 
-/// A reader that has come to the border node of `key` and read its entry, but not yet validated.
-fn stopped<'t, V: Slot>(tree: &'t Tree<V>, key: &[u8]) -> (BorderRef<'t>, Version, Option<Entry>) {
-    let (border, version) = border_of(tree, slice_of(key));
-    let entry = match border.find(SlotPosition::of(key)) {
-        Find::Entry(_, entry) => Some(entry),
-        _ => None,
-    };
-    (border, version, entry)
+/// The border node of a number in a tree of numbers.
+fn border_of(tree: &Tree<u64>, n: u64) -> BorderRef<'_> {
+    leaf_of(tree, &number(n)).border
 }
 
-/// A key of more than sixteen bytes. Two of these make a layer.
-fn layered(n: u64) -> Vec<u8> {
-    [b"of one beginning", &number(n)[..]].concat()
+fn parent_of<'t>(tree: &'t Tree<u64>, border: BorderRef<'t>) -> InteriorRef<'t> {
+    border.node().parent(tree.shape.space()).expect("it is not the root")
 }
 
-/// As [`layered`], in another layer.
-fn elsewhere(n: u64) -> Vec<u8> {
-    [b"another layer   ", &number(n)[..]].concat()
+/// A writer that has searched before puts now.
+fn put_at<'t, 'k>(tree: &'t Tree<u64>, key: &'k [u8], place: &mut Destination<'t, 'k>, value: u64) {
+    let value = Unpublished::<u64>::new(value);
+    let old = change_at(&tree.shape, key, place, &pin(), |_| Change::Put(value));
+    assert_eq!(old, None);
 }
 
-/// Where the layer of a key is linked, and the entry.
-fn layer_link_of<'t, V: Slot>(tree: &'t Tree<V>, key: &[u8]) -> (LayerLink<'t>, Entry) {
-    let (border, version) = border_of(tree, slice_of(key));
-    let Find::Layer(slot, entry) = border.find(SlotPosition::of(key)) else { panic!("no layer") };
-    (LayerLink { border, version, slot }, entry)
+/// Empties the node of `key`, and leaves it where it is.
+fn emptied<'t, 'k>(tree: &'t Tree<u64>, key: &'k [u8]) -> LeafPosition<'t, 'k> {
+    let leaf = leaf_of(tree, key);
+    let locked = leaf.border.version().lock();
+    let permutation = leaf.border.permutation();
+    permutation.slots().for_each(|slot| leaf.border.set_stale(slot));
+    leaf.border.publish(permutation.truncate(0));
+    drop(locked);
+    tree.shape.keys.add(-(permutation.len() as i64));
+    leaf
+}
+
+/// A descent that has read a child and not entered it.
+#[derive(Clone, Copy)]
+struct Standing<'t, 'k> {
+    descent: Descent<'t, 'k>,
+    parent: InteriorRef<'t>,
+    child: NodeRef<'t>,
+    before: u64,
+}
+
+impl<'t, 'k> Standing<'t, 'k> {
+    /// `None`: it must begin anew.
+    fn go_on(self) -> Option<Descent<'t, 'k>> {
+        let Standing { mut descent, parent, child, before } = self;
+        descent.enter(parent, child, before)?;
+        Some(descent)
+    }
+}
+
+/// A descent to `key` that stands before the root of the first layer below the tree's.
+fn before_layer<'t, 'k>(tree: &'t Tree<u64>, key: &'k [u8]) -> Standing<'t, 'k> {
+    let mut descent = Descent::begin(&tree.shape, Rest::of(key)).unwrap();
+    loop {
+        let Some(Next::Child { parent, child, before }) = descent.next(tree.shape.space()) else {
+            panic!("a layer comes before")
+        };
+        let standing = Standing { descent, parent, child, before };
+        if child.version().load().is_root() {
+            return standing;
+        }
+        descent = standing.go_on().unwrap();
+    }
+}
+
+/// What a descent answers that goes on from where it is. The outer `None`: it must begin anew.
+fn answer<'t>(tree: &'t Tree<u64>, mut descent: Descent<'t, '_>) -> Option<Option<u64>> {
+    loop {
+        match descent.next(tree.shape.space())? {
+            Next::Destination(Destination::Leaf(leaf)) => {
+                return get_here(&tree.shape, &leaf, &pin());
+            }
+            Next::Destination(_) => return Some(None),
+            Next::Child { parent, child, before } => {
+                descent = Standing { descent, parent, child, before }.go_on()?;
+            }
+        }
+    }
+}
+
+/// A tree whose root is a layer with a prefix, of group 1.
+fn with_prefix() -> Tree<u64> {
+    let tree = Tree::new();
+    put(&tree, (0..GROUP).map(|n| grouped(1, n)), 7);
+    assert!(root(&tree).prefix(tree.shape.space()).is_some());
+    tree
+}
+
+/// A tree of three layers in a row, with gaps between them.
+fn with_gaps() -> Tree<u64> {
+    let tree = Tree::new();
+    for group in [10, 20, 30] {
+        put(&tree, (0..40).map(|n| grouped(group, n)), 7);
+    }
+    assert!(tree.stats().layers > 3);
+    tree
 }
 
 /// A new key invalidates no reader: free slots are filled without a mark.
 #[test]
 fn a_fresh_slot_is_filled_without_disturbing_readers() {
-    let (tree, guard) = (numbers(0..5), pin());
-    let (border, version, entry) = stopped(&tree, &number(3));
+    let (mut tree, guard) = (numbers(0..5), pin());
+    let key = number(3);
+    let leaf = leaf_of(&tree, &key);
     tree.insert(&number(1000), 0, &guard);
-    tree.insert(&number(3), 33, &guard);
+    tree.insert(&key, 33, &guard);
     tree.remove(&number(4), &guard);
-    assert!(border.version().validate(version));
-    assert_eq!(entry.map(|entry| entry.value), Some(3));
+    assert!(leaf.border.version().validate(leaf.version));
+    drop(guard);
+    tree.check().unwrap();
 }
 
 /// Slot reuse: the reader has an old permutation, in which the slot is another key's.
 #[test]
 fn a_slot_that_is_used_again_disturbs_readers() {
-    let (tree, guard) = (numbers(0..15), pin());
-    let (border, version, _) = stopped(&tree, &number(3));
-    tree.remove(&number(3), &guard);
-    assert!(border.version().validate(version), "a removal alone does not");
+    let (mut tree, guard) = (numbers(0..15), pin());
+    let key = number(3);
+    let leaf = leaf_of(&tree, &key);
+    assert!(matches!(find_validated(&leaf, &guard), Some(Some(_))));
+    tree.remove(&key, &guard);
+    assert!(matches!(find_validated(&leaf, &guard), Some(None)), "a removal alone does not");
     tree.insert(&number(100), 100, &guard);
-    assert!(!border.version().validate(version));
-    assert!(!version.split_since(border.version().stable()), "it is the same node");
+    assert!(find_validated(&leaf, &guard).is_none());
+    assert!(!leaf.version.split_since(leaf.border.version().stable()), "it is the same node");
     assert_eq!(tree.get(&number(100), &guard), Some(100));
+    drop(guard);
+    tree.check().unwrap();
 }
 
 #[test]
 fn a_split_disturbs_readers_of_the_node_and_of_its_parent() {
-    let (tree, guard) = (numbers(0..40), pin());
-    let (_, root, root_version) = tree.shape.top().unwrap();
+    let (mut tree, guard) = (numbers(0..40), pin());
+    let (_, root_version) = tree.shape.top().unwrap();
+    let (root, key) = (root(&tree), number(20));
     assert!(matches!(root.kind(), Kind::Interior(_)));
-    let key = [&number(20)[..], b"x"].concat();
-    let (border, version, _) = stopped(&tree, &number(20));
-    let mut zeros = 0;
-    while border.version().validate(version) {
-        // Keys of the same node, each in a slot of its own.
-        tree.insert(&number(20)[..7 - zeros], 0, &guard);
-        tree.insert(&[&number(20)[..], b"x"].concat(), 1, &guard);
-        tree.insert(&[&number(21 + zeros as u64)[..], b"y"].concat(), 2, &guard);
-        zeros += 1;
+    let leaf = leaf_of(&tree, &key);
+    let mut more = 0;
+    while !leaf.version.split_since(leaf.border.version().stable()) {
+        tree.insert(&[&number(16 + more % 14)[..], &[more as u8]].concat(), 1, &guard);
+        more += 1;
     }
-    assert!(version.split_since(border.version().stable()));
+    assert!(!leaf.border.version().validate(leaf.version));
     assert!(!root.version().validate(root_version), "the parent has a new child");
-    assert_eq!(tree.get(&number(20), &guard), Some(20));
-    assert_eq!(tree.get(&key, &guard), Some(1));
-}
-
-/// A reader that holds the former root of a layer reaches the current root.
-#[test]
-fn a_former_root_leads_to_the_current_root() {
-    let (tree, guard) = (numbers(0..1), pin());
-    let (layer, old, _) = tree.shape.top().unwrap();
-    for n in 1..5000 {
-        tree.insert(&number(n), n, &guard);
-    }
-    let (now, version) = climb(tree.shape.space(), old).unwrap();
-    assert!(version.is_root() && now == root(&tree) && now != old);
-    assert!(layer.is_current());
-    for n in 0..5000 {
-        let (border, _) = layer.descend(tree.shape.space(), n).unwrap();
-        let found = border.find(SlotPosition::of(&number(n)));
-        assert!(matches!(found, Find::Entry(_, entry) if entry.value == n));
-    }
-}
-
-/// A link to a layer is moved up to its new root by the next writer that comes past.
-#[test]
-fn a_link_follows_the_root_of_its_layer() {
-    let (tree, guard) = (Tree::<u64>::new(), pin());
-    let key = |n: u64| [b"12345678", &number(n)[..], b"end"].concat();
-    for n in 0..1000 {
-        tree.insert(&key(n), n, &guard);
-    }
-    tree.insert(&key(0), 0, &guard);
-    let (_, entry) = layer_link_of(&tree, &key(0));
-    // SAFETY: the entry is live, and nobody writes.
-    let linked = unsafe { tree.shape.space().linked(entry) };
-    assert!(linked.version().load().is_root());
-}
-
-/// The slot of a link becomes that of another layer before the link is moved up.
-#[test]
-fn a_link_is_not_moved_up_after_its_slot_was_reused() {
-    let (mut tree, guard) = (Tree::<u64>::new(), pin());
-    (0..40).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
-    let (link, entry) = layer_link_of(&tree, &layered(0));
-    let (_, root, _) = enter(tree.shape.space(), link.border, link.version, entry).unwrap();
-    (0..40).for_each(|n| assert!(tree.remove(&layered(n), &guard).is_some()));
-    // Free slots are taken in turn.
-    let mut groups = 0;
-    while tree.stats().layers == 1 || layer_link_of(&tree, &layered(0)).0.slot != link.slot {
-        for n in 0..2 {
-            tree.remove(&layered(n), &guard);
-        }
-        tree.insert(format!("{groups}").as_bytes(), 0, &guard);
-        tree.remove(format!("{groups}").as_bytes(), &guard);
-        for n in 0..2 {
-            tree.insert(&layered(n), n, &guard);
-        }
-        groups += 1;
-    }
-    move_link_up(tree.shape.space(), &link, root);
-    assert_eq!(tree.get(&layered(1), &guard), Some(1));
+    assert_eq!(tree.get(&key, &guard), Some(20));
+    drop(guard);
     tree.check().unwrap();
 }
 
-/// An entry becomes a layer: code, tail and value change together.
+/// A descent has read a child, which is split before the descent goes on.
 #[test]
-fn a_key_that_moves_into_a_layer_disturbs_readers() {
-    let (tree, guard) = (Tree::<Bytes>::new(), pin());
-    let first = b"1234567812345678 the first of two long keys";
-    tree.insert(first, b"a value that is not inline", &guard);
-    let (border, version, entry) = stopped(&tree, first);
-    tree.insert(b"1234567812345678 the second of two long keys", b"value", &guard);
-    assert!(!border.version().validate(version));
-    // The reader's cell is retired, but not freed while the reader is pinned; and it says that the
-    // value has moved.
-    // SAFETY: the guard was taken before the entry was read.
-    let cell = unsafe { entry.unwrap().cell() }.unwrap();
-    assert_eq!((cell.suffix(), cell.value()), (&first[16..], 0));
-    assert_eq!(&*tree.get(first, &guard).unwrap(), b"a value that is not inline");
+fn a_descent_does_not_enter_a_child_that_was_split() {
+    let (mut tree, guard) = (numbers(0..40), pin());
+    let key = number(20);
+    let mut descent = Descent::begin(&tree.shape, Rest::of(&key)).unwrap();
+    let Some(Next::Child { parent, child, before }) = descent.next(tree.shape.space()) else {
+        panic!("the root is an interior node")
+    };
+    let mut same = descent;
+    assert!(same.enter(parent, child, before).is_some());
+    for n in 0..20 {
+        tree.insert(&[&number(20)[..], &[n]].concat(), 1, &guard);
+    }
+    assert!(descent.enter(parent, child, before).is_none());
+    drop(guard);
+    tree.check().unwrap();
 }
 
-/// The steps of a search: what is read counts only if its node had the version all the while.
+/// A child is read from its parent; it goes, and its memory is a node of the same kind elsewhere.
 #[test]
-fn a_search_looks_under_a_version() {
-    let (tree, guard) = (numbers(0..15), pin());
-    let (border, version, _) = stopped(&tree, &number(3));
-    let position = SlotPosition::of(&number(3));
-    assert!(matches!(find_validated(border, version, position, &guard), Some(Find::Entry(..))));
-    tree.remove(&number(3), &guard);
-    assert!(matches!(find_validated(border, version, position, &guard), Some(Find::Absent)));
-    tree.insert(&number(100), 100, &guard);
-    assert!(find_validated(border, version, position, &guard).is_none());
+fn a_descent_does_not_come_to_another_layer() {
+    let (mut tree, guard) = (numbers(0..40), pin());
+    let child = border_of(&tree, 39);
+    let parent = parent_of(&tree, child);
+    let version = parent.version().stable();
+    assert!(below(parent, version, child.node()) == Some(child.version().stable()));
+    remove(&tree, (child.low().slice..40).map(|n| number(n).to_vec()));
+    assert!(below(parent, version, child.node()).is_none());
+    put(&tree, (0..200).map(|n| grouped(9, n)), 0);
+    assert!(!child.version().stable().is_deleted(), "it is in use again");
+    assert!(below(parent, version, child.node()).is_none());
+    drop(guard);
+    tree.check().unwrap();
 }
 
 /// The same for a get that follows a hint.
 #[test]
 fn a_get_that_follows_a_hint_looks_under_a_version() {
-    let (tree, guard) = (numbers(0..15), pin());
+    let (mut tree, guard) = (numbers(0..15), pin());
     let key = number(3);
-    let finger = Finger::at(&search(&tree.shape, &key, &guard, false).leaf(), &key);
+    let finger = Finger::at(&leaf_of(&tree, &key), &key);
     let here = finger.follow(&key, &key).unwrap();
     assert_eq!(get_here(&tree.shape, &here, &guard), Some(Some(3)));
     tree.remove(&key, &guard);
     assert_eq!(get_here(&tree.shape, &here, &guard), Some(None));
     tree.insert(&number(100), 100, &guard);
     assert_eq!(get_here(&tree.shape, &here, &guard), None);
+    drop(guard);
+    tree.check().unwrap();
 }
 
+/// A finger is for the keys of its node alone, also after that has other ones.
 #[test]
-fn a_search_enters_a_layer_under_a_version() {
-    let (tree, guard) = (Tree::<u64>::new(), pin());
-    (0..2).for_each(|n| assert!(tree.insert(&layered(n), n, &guard).is_none()));
-    let (LayerLink { border, version, .. }, entry) = layer_link_of(&tree, &layered(0));
-    let space = tree.shape.space();
-    assert!(enter(space, border, version, entry).is_some());
-    assert!(Layer::of(space, border, version, entry).is_some());
-    (0..2).for_each(|n| assert!(tree.remove(&layered(n), &guard).is_some()));
-    assert!(enter(space, border, version, entry).is_none());
-    assert!(Layer::of(space, border, version, entry).is_none());
-    // The memory is that of another layer now.
-    (0..2).for_each(|n| assert!(tree.insert(&elsewhere(n), n, &guard).is_none()));
-    assert!(enter(space, border, version, entry).is_none());
-    assert!(Layer::of(space, border, version, entry).is_none());
+fn a_finger_is_not_followed_to_the_node_of_another_key() {
+    let mut tree = numbers(0..31);
+    let (first, second) = (border_of(&tree, 0), border_of(&tree, 30));
+    let high = first.high().unwrap().slice;
+    let (key, beyond) = (number(0), number(high));
+    let finger = Finger::at(&leaf_of(&tree, &key), &key);
+    assert!(finger.follow(&key, &number(high - 1)).is_some_and(|leaf| leaf.border == first));
+    assert!(finger.follow(&key, &beyond).is_none());
+    remove(&tree, (high..31).map(|n| number(n).to_vec()));
+    assert!(first.high().is_none() && second != first);
+    assert!(finger.follow(&key, &beyond).is_none(), "it is of an older version");
+    let finger = Finger::at(&leaf_of(&tree, &key), &key);
+    assert!(finger.follow(&key, &beyond).is_some_and(|leaf| leaf.border == first));
+    tree.check().unwrap();
 }
 
 /// Between finding the cell and reading its value, the key is removed.
 #[test]
 fn a_removed_value_is_lost_to_a_reader_that_found_its_cell() {
-    let (tree, guard) = (Tree::<Bytes>::new(), pin());
-    tree.insert(b"a key of more than sixteen bytes", b"a value", &guard);
-    let found = search(&tree.shape, b"a key of more than sixteen bytes", &guard, false);
-    assert!(matches!(value_of(&tree.shape, &found, &guard), Some(Value::Is(_))));
-    tree.remove(b"a key of more than sixteen bytes", &guard);
-    assert!(matches!(value_of(&tree.shape, &found, &guard), Some(Value::Lost)));
+    let (mut tree, guard) = (Tree::<Bytes>::new(), pin());
+    let key = b"a key of more than sixteen bytes";
+    tree.insert(key, b"a value", &guard);
+    let entry = search(&tree.shape, key, &guard).entry.unwrap();
+    assert!(matches!(value_of(&tree.shape, entry, &guard), Value::Is(_)));
+    tree.remove(key, &guard);
+    assert!(matches!(value_of(&tree.shape, entry, &guard), Value::Lost));
+    drop(guard);
+    tree.check().unwrap();
 }
 
 /// A returned value outlives replacement and removal while the guard exists.
@@ -260,37 +316,6 @@ fn lent_values_outlive_their_removal() {
     });
     assert_eq!((&*first, &*replaced), (&b"the first value"[..], &b"the first value"[..]));
     assert_eq!(&*removed, b"the second value");
-}
-
-/// A key moves into a new layer, with its value. The next holder of the lock may replace and retire
-/// the value there, so the old cell must have lost it by then.
-#[test]
-fn a_cell_has_lost_its_value_before_its_node_is_unlocked() {
-    let group = (0..16).map(|n| format!("ONESLICE{n:08} and an end").into_bytes());
-    let pair = (0..2).map(|n| format!("ONESLICE and one tail {n}").into_bytes());
-    for keys in [group.collect::<Vec<_>>(), pair.collect()] {
-        let Some((last, before)) = keys.split_last() else { panic!("no keys") };
-        for _ in 0..200 {
-            let (tree, guard) = (Tree::<Bytes>::new(), pin());
-            for key in before {
-                tree.insert(key, b"a value that is not inline", &guard);
-            }
-            let found = search(&tree.shape, &before[0], &guard, false);
-            // SAFETY: the entry was found under the guard.
-            let cell = unsafe { found.entry.unwrap().cell() }.unwrap();
-            let version = found.border.version();
-            std::thread::scope(|scope| {
-                scope.spawn(|| tree.insert(last, b"value", &pin()).is_none());
-                loop {
-                    let (now, value) = (version.load(), cell.value());
-                    if found.version.changed(now) && !now.is_dirty() {
-                        assert_eq!(value, 0);
-                        break;
-                    }
-                }
-            });
-        }
-    }
 }
 
 /// Looks at the lock of the root when it is dropped.

@@ -1,12 +1,13 @@
-//! Node reclamation: an empty border node, a root with a single child, an empty layer.
+//! Node reclamation: an empty border node, a layer, the root of a layer with a single child.
 //!
 //! **A border node.**
 //! ```text
 //!   before   p [.., low)   n [low, high)   next [high, ..)        n is empty
 //!   after    p [.., high)                  next [high, ..)
 //! ```
-//! The left neighbour `p` takes over the slices of `n`. Locks are taken from left to right, then
-//! upward: `p`, `n`, the parent of `n`, and on:
+//! The left neighbour `p` takes over the range of `n`. If a layer is there instead, the gap after
+//! it does. The same is done with **a layer** that is one empty border node. `n` is locked first,
+//! then its ancestors upward:
 //!
 //! - ancestors whose only child is removed are removed with it;
 //! - the first ancestor that has another child loses one child. If that was its first child, the
@@ -14,90 +15,80 @@
 //!   further up: the first in which the path does not pass through the first child. That separator
 //!   changes from `low` to `high`.
 //!
-//! All of these nodes are marked before the first change and unlocked after the last, so to readers
-//! the removal is one step. The leftmost node of a layer has no left neighbour. It stays, empty or
-//! not, and so do its ancestors; hence such a path always ends.
+//! Then `p` is found below that ancestor, and locked if that needs no waiting: other threads lock
+//! from left to right. All of these nodes are marked before the first change and unlocked after the
+//! last, so to readers the removal is one step. The leftmost node of a layer has no left neighbour.
+//! It stays, empty or not, and so do its ancestors; hence such a path always ends.
 //!
-//! **A root with a single child** is replaced by the child. **A layer** whose root is an empty
-//! border node is removed with the entry that links to it. Then the node of that entry may be
-//! empty, and so on upward. Both change the link, so they lock from the upper layer downward: the
-//! border node with the link, then the layer's nodes. No thread waits for a lock of an upper layer
-//! while it holds one of a lower layer, so there is no deadlock.
-//!
-//! A thread never waits for a second lock if that node may have a new incarnation by now: it tries
-//! the lock, and restarts on failure. It does not climb, which waits for marks to clear, while it
-//! holds the lock of such a node: the thread that marked the nodes may need that memory for a new
-//! node.
-//!
-//! **From layer to layer** the reclamation follows the path of the first search, and checks each
-//! result again under the locks. A key of many layers therefore needs no search for each of them.
+//! **The root of a layer with a single child** is replaced by the child, which takes over prefix
+//! and place. Then that may be an empty node that is a layer, and so on upward. An empty tree loses
+//! its prefix.
 
-use crate::descent::{Found, Layer, LayerLink, search_path};
-use crate::key::SLICE_BYTES;
+use crate::descent::{Destination, below, descend};
+use crate::key::Fence;
 use crate::node::{BorderRef, InteriorRef, Kind, NodeRef, Space};
 use crate::shape::Shape;
-use keyrack_concurrent::{Backoff, Guard, Locked};
+use keyrack_concurrent::{Backoff, Locked, Version};
 
-/// Reclaims the nodes that the removal of `key` has left empty. `rest` is the length of the key in
-/// the layer from which it was removed. Returns when nothing is left to do. O(layers) without
-/// contention.
-pub(crate) fn reclaim_nodes(shape: &Shape, key: &[u8], rest: usize, guard: &Guard) {
+/// Reclaims the nodes that the removal of `key` from `border` has left empty. Returns when nothing
+/// is left to do. O(layers) without contention.
+pub(crate) fn reclaim_nodes<'t>(shape: &'t Shape, key: &[u8], border: BorderRef<'t>) {
     let mut backoff = Backoff::new();
-    // The key up to its slice in the layer: a search with it reaches the same node, but does not
-    // enter a layer that is made meanwhile.
-    let up_to_slice = |key: &'_ [u8], rest: usize| key.len() - rest + rest.min(SLICE_BYTES);
-    let mut key = &key[..up_to_slice(key, rest)];
-    let mut layers = search_path(shape, key, guard);
-    while let Some(found) = layers.last() {
-        let here = up_to_slice(key, found.rest.len());
-        let changed = found.version.split_since(found.border.version().load());
-        let done = if changed {
-            true
-        } else if let Some(root) = lone_parent(shape, found) {
-            shrink(shape, found, root)
-        } else if found.border.permutation().len() > 0 {
-            return;
-        } else if found.version.is_root() {
-            // The first layer stays.
-            let Some(link) = &found.link else { return };
-            if remove_layer(shape, found, link) {
-                layers.pop();
-                continue;
+    let mut node = border.node();
+    loop {
+        match reclaim(shape, node) {
+            Reclaimed::Nothing => return,
+            Reclaimed::Below(above) => node = above,
+            Reclaimed::Changed => {
+                backoff.wait();
+                node = match descend(shape, key) {
+                    Destination::Leaf(leaf) => leaf.border.node(),
+                    Destination::Gap { parent, .. } => parent.node(),
+                    Destination::Diverged { .. } => return,
+                };
             }
-            false
-        } else if found.border.low() == 0 {
-            // The leftmost of several.
-            return;
-        } else {
-            let done = unlink(shape, found);
-            // Usually that is all: another search would find nothing to do.
-            if done && has_children(shape, found) {
-                return;
-            }
-            done
-        };
-        if !done {
-            backoff.wait();
         }
-        key = &key[..here];
-        layers = search_path(shape, key, guard);
     }
 }
 
-/// Whether the root of the layer certainly has several children.
-fn has_children(shape: &Shape, found: &Found<'_, '_>) -> bool {
-    found.layer.climb(shape.space()).is_some_and(|root| match root.kind() {
-        Kind::Interior(root) => root.count() > 0,
-        Kind::Border(_) => false,
-    })
+/// What was reclaimed.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Reclaimed<'t> {
+    Nothing,
+    /// Something below this node, or what it now is in the place of.
+    Below(NodeRef<'t>),
+    /// Others have changed the nodes meanwhile: look again.
+    Changed,
 }
 
-/// The root of the layer, if it has a single child.
-pub(crate) fn lone_parent<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> Option<InteriorRef<'t>> {
-    match found.layer.climb(shape.space())?.kind() {
-        Kind::Interior(root) if root.count() == 0 => Some(root),
-        _ => None,
+/// Reclaims the root of the node's layer, if that has a single child, or the node, if it is an
+/// empty border node. It may be any node: the locks tell what it is.
+fn reclaim<'t>(shape: &'t Shape, node: NodeRef<'t>) -> Reclaimed<'t> {
+    let version = node.version().stable();
+    match layer_root(shape, node, version) {
+        None => Reclaimed::Changed,
+        Some(Kind::Interior(root)) if root.count() == 0 => shrink(shape, root),
+        Some(_) => match node.kind() {
+            Kind::Border(border) if border.permutation().len() == 0 => {
+                remove_border(shape, border, version)
+            }
+            _ => Reclaimed::Nothing,
+        },
     }
+}
+
+/// The root of the layer of a node. `None` at a concurrent change. It is not validated: only its
+/// lock will tell.
+pub(crate) fn layer_root<'t>(
+    shape: &'t Shape,
+    mut node: NodeRef<'t>,
+    mut version: Version,
+) -> Option<Kind<'t>> {
+    while !version.is_root() {
+        node = node.parent(shape.space())?.node();
+        version = node.version().load();
+    }
+    Some(node.kind())
 }
 
 /// An ancestor that a removal changes, with the index of the child on the path.
@@ -107,73 +98,171 @@ struct PathNode<'t> {
     index: usize,
 }
 
-/// Removes the border node from its layer, if it is still empty. Returns whether it did.
-pub(crate) fn unlink<'t>(shape: &'t Shape, found: &Found<'t, '_>) -> bool {
-    let space = shape.space();
-    let (border, low) = (found.border, found.border.low());
-    let Some(before) = low.checked_sub(1) else { return false };
-    let Some((neighbour, version)) = found.layer.descend(space, before) else { return false };
-    let mut neighbour_locked = neighbour.version().lock();
-    if version.split_since(neighbour_locked.version()) {
-        return false;
-    }
-    let Some(mut locked) = border.version().try_lock() else { return false };
-    let same = !found.version.split_since(locked.version());
-    if !same || border.permutation().len() > 0 || !found.layer.is_current() {
-        return false;
-    }
-    // Both were in the layer, and have been there since.
-    debug_assert_eq!(neighbour.high(), low, "nothing is between the two");
-    let Some((mut path, last_alone)) = lock_path(space, border.node()) else {
-        debug_assert!(false, "the path of a node that is not the leftmost ends");
-        return false;
-    };
+/// The ancestors of a node that its removal changes.
+struct RemovalPath<'t> {
+    nodes: Vec<PathNode<'t>>,
+    /// The index of the first with another child. Those before it are removed.
+    loser: usize,
+    /// The index of the first in which the path does not pass through the first child.
+    holder: usize,
+}
 
-    neighbour_locked.mark_splitting();
+/// Removes a border node that is empty and was found under `version`.
+pub(crate) fn remove_border<'t>(
+    shape: &'t Shape,
+    border: BorderRef<'t>,
+    version: Version,
+) -> Reclaimed<'t> {
+    let space = shape.space();
+    let mut locked = border.version().lock();
+    if version.split_since(locked.version()) || border.permutation().len() > 0 {
+        return Reclaimed::Changed;
+    }
+    let is_layer = locked.version().is_root();
+    if is_layer && border.node().parent(space).is_none() {
+        if border.node().prefix_handle() != 0 {
+            locked.mark_splitting();
+            shape.end_prefix(border.node().prefix_handle());
+            border.node().set_prefix(0);
+        }
+        return Reclaimed::Nothing;
+    }
+    if !is_layer && border.low() == Fence::default() {
+        return Reclaimed::Nothing;
+    }
+    let mut path = lock_path(space, border.node());
+    let high = if is_layer { fence_after(space, &mut path) } else { border.high() };
+    let neighbour = match left_neighbour(space, &path.nodes[path.holder]) {
+        Neighbour::Border(neighbour, version) => {
+            let Some(locked) = neighbour.version().try_lock() else { return Reclaimed::Changed };
+            if version.split_since(locked.version()) {
+                return Reclaimed::Changed;
+            }
+            Some((neighbour, locked))
+        }
+        Neighbour::Layer => None,
+        Neighbour::Changed => return Reclaimed::Changed,
+    };
+    let above = path.nodes[path.loser].node.node();
+    unlink(shape, (border, locked), neighbour, path, high);
+    if is_layer {
+        shape.layers.add(-1);
+    }
+    Reclaimed::Below(above)
+}
+
+/// Removes a locked border node, whose range up to `high` becomes that of its neighbour.
+fn unlink<'t>(
+    shape: &'t Shape,
+    (border, mut locked): (BorderRef<'t>, Locked<'t>),
+    mut neighbour: Option<(BorderRef<'t>, Locked<'t>)>,
+    path: RemovalPath<'t>,
+    high: Option<Fence>,
+) {
+    let space = shape.space();
+    let RemovalPath { mut nodes, loser, holder } = path;
     locked.mark_deleted();
-    for (at, ancestor) in path.iter_mut().enumerate() {
-        if at < last_alone {
+    if let Some((neighbour, neighbour_locked)) = &mut neighbour {
+        neighbour_locked.mark_splitting();
+        neighbour.set_high(high);
+    }
+    for (at, ancestor) in nodes.iter_mut().enumerate().take(loser.max(holder) + 1) {
+        if at < loser {
             ancestor.locked.mark_deleted();
         } else {
             ancestor.locked.mark_splitting();
         }
     }
-    neighbour.set_high(border.high());
-    let loser = &path[last_alone];
-    let first = loser.node.separator(0);
-    remove_child(space, loser.node, loser.index);
-    if loser.index == 0
-        && let Some(fence) = path.last()
-    {
-        fence.node.set_separator(fence.index - 1, first);
+    let PathNode { node, index, .. } = &nodes[loser];
+    let first = node.separator(0);
+    remove_child(space, *node, *index);
+    if *index == 0 {
+        let PathNode { node, index, .. } = &nodes[holder];
+        node.set_separator(index - 1, first);
     }
-
-    drop(neighbour_locked);
+    drop(neighbour);
     shape.end(border.node(), locked);
-    let stay = path.split_off(last_alone);
-    for ancestor in path {
+    let stay = nodes.split_off(loser);
+    for ancestor in nodes {
         shape.end(ancestor.node.node(), ancestor.locked);
     }
     drop(stay);
-    true
 }
 
-/// Locks the ancestors of `node` that its removal changes. The index is that of the first ancestor
-/// with another child; those before it are removed.
-fn lock_path<'t>(space: Space<'t>, node: NodeRef<'t>) -> Option<(Vec<PathNode<'t>>, usize)> {
-    let mut path: Vec<PathNode<'t>> = Vec::new();
-    let mut loser = None;
+/// Locks the ancestors of `node`, which is locked and not the leftmost of its layer, as far as its
+/// removal changes them.
+fn lock_path<'t>(space: Space<'t>, node: NodeRef<'t>) -> RemovalPath<'t> {
+    let mut nodes: Vec<PathNode<'t>> = Vec::new();
+    let (mut loser, mut holder) = (None, None);
     let mut child = node;
     loop {
-        let (parent, locked) = child.lock_parent(space)?;
-        let index = parent.index_of(space, child)?;
-        path.push(PathNode { node: parent, locked, index });
-        if loser.is_none() && parent.count() > 0 {
-            loser = Some(path.len() - 1);
+        push_parent(space, &mut nodes, child);
+        let at = nodes.len() - 1;
+        let PathNode { node, index, .. } = &nodes[at];
+        if loser.is_none() && node.count() > 0 {
+            loser = Some(at);
         }
-        match loser {
-            Some(loser) if index > 0 => return Some((path, loser)),
-            _ => child = parent.node(),
+        if holder.is_none() && *index > 0 {
+            holder = Some(at);
+        }
+        if let (Some(loser), Some(holder)) = (loser, holder) {
+            return RemovalPath { nodes, loser, holder };
+        }
+        child = node.node();
+    }
+}
+
+fn push_parent<'t>(space: Space<'t>, nodes: &mut Vec<PathNode<'t>>, child: NodeRef<'t>) {
+    let (node, locked) = child.lock_parent(space).expect("only the root of the tree has no parent");
+    let index = node.index_of(space, child).expect("a node is a child of its parent");
+    nodes.push(PathNode { node, locked, index });
+}
+
+/// The fence after the node of a path in its layer; `None` if no more comes. Locks further
+/// ancestors to see it.
+fn fence_after<'t>(space: Space<'t>, path: &mut RemovalPath<'t>) -> Option<Fence> {
+    let mut at = 0;
+    loop {
+        let PathNode { node, locked, index } = &path.nodes[at];
+        if *index < node.count() {
+            return Some(node.separator(*index));
+        }
+        if locked.version().is_root() {
+            return None;
+        }
+        let child = node.node();
+        at += 1;
+        if at == path.nodes.len() {
+            push_parent(space, &mut path.nodes, child);
+        }
+    }
+}
+
+/// What is before a node in its layer.
+enum Neighbour<'t> {
+    Border(BorderRef<'t>, Version),
+    Layer,
+    /// Others are changing it.
+    Changed,
+}
+
+/// The rightmost node below the child before the one on the path.
+fn left_neighbour<'t>(space: Space<'t>, holder: &PathNode<'t>) -> Neighbour<'t> {
+    let (mut parent, mut version) = (holder.node, holder.node.version().load());
+    let mut index = holder.index - 1;
+    loop {
+        let Some(child) = parent.child(space, index) else { return Neighbour::Changed };
+        let Some(child_version) = below(parent, version, child) else {
+            return Neighbour::Changed;
+        };
+        if child_version.is_root() {
+            return Neighbour::Layer;
+        }
+        match child.kind() {
+            Kind::Border(border) => return Neighbour::Border(border, child_version),
+            Kind::Interior(interior) => {
+                (parent, version, index) = (interior, child_version, interior.count());
+            }
         }
     }
 }
@@ -190,78 +279,82 @@ fn remove_child<'t>(space: Space<'t>, node: InteriorRef<'t>, index: usize) {
     node.set_count(count - 1);
 }
 
-/// Locks the border node that links to a layer, if it still does.
-fn lock_link<'t>(link: &LayerLink<'t>, space: Space<'t>, layer: Layer<'t>) -> Option<Locked<'t>> {
-    let locked = link.border.version().lock();
-    let entry = link.border.entry(link.slot);
-    let there = !link.version.split_since(locked.version())
-        && link.border.permutation().is_live(link.slot)
-        && entry.is_layer();
-    if !there {
-        return None;
-    }
-    // SAFETY: the entry is live, and its node locked.
-    let linked = unsafe { space.linked(entry) };
-    // The slot may link another layer now: this one may have been removed or moved into that one.
-    // The caller checks whether it is current once it holds the locks that it needs.
-    (Layer::new(linked).climb(space)? == layer.climb(space)?).then_some(locked)
-}
-
-/// Removes a layer of one empty border node, with its entry. Returns whether it did.
-pub(crate) fn remove_layer<'t>(
-    shape: &'t Shape,
-    found: &Found<'t, '_>,
-    link: &LayerLink<'t>,
-) -> bool {
-    let Some(mut upper_locked) = lock_link(link, shape.space(), found.layer) else { return false };
-    let Some(locked) = found.border.version().try_lock() else { return false };
-    debug_assert!(found.version.is_root(), "and still is if it was not split since");
-    let same = !found.version.split_since(locked.version());
-    if !same || found.border.permutation().len() > 0 {
-        return false;
-    }
-    upper_locked.mark_inserting();
-    let upper: BorderRef<'t> = link.border;
-    let permutation = upper.permutation();
-    upper.clear_stale();
-    upper.publish(permutation.remove(permutation.index_of(link.slot)));
-    shape.end(found.border.node(), locked);
-    shape.layers.add(-1);
-    true
-}
-
-/// Makes the single child of the root the root. Returns whether it did.
-pub(crate) fn shrink<'t>(shape: &'t Shape, found: &Found<'t, '_>, root: InteriorRef<'t>) -> bool {
+/// Makes the single child of the root of a layer the root.
+pub(crate) fn shrink<'t>(shape: &'t Shape, root: InteriorRef<'t>) -> Reclaimed<'t> {
     let space = shape.space();
-    let mut upper_locked = match &found.link {
-        None => None,
-        Some(link) => match lock_link(link, space, found.layer) {
-            None => return false,
-            locked => locked,
-        },
+    let Some(child) = root.child(space, 0) else { return Reclaimed::Changed };
+    let Some(mut locked) = child.version().try_lock() else { return Reclaimed::Changed };
+    // What was read from the root may be out of date, or the memory another node's.
+    let Some(mut root_locked) = child.try_lock_parent(space, root) else {
+        return Reclaimed::Changed;
     };
-    let Some(child) = root.child(space, 0) else { return false };
-    let Some(mut locked) = child.version().try_lock() else { return false };
-    let Some(root_locked) = root.version().try_lock() else { return false };
     let alone = root.count() == 0 && root.child(space, 0) == Some(child);
-    if root_locked.version().is_deleted() || !alone {
-        return false;
+    if !alone || !root_locked.version().is_root() || locked.version().is_deleted() {
+        return Reclaimed::Changed;
     }
-    // The two are linked. But `root` may have become the root of another layer since it was found.
-    if found.layer.climb(space) != Some(root.node()) || !found.layer.is_current() {
-        return false;
-    }
+    let mut above = root.node().lock_parent(space);
     locked.mark_splitting();
-    locked.set_root();
-    child.set_parent(space, None);
-    match (&found.link, &mut upper_locked) {
-        (Some(link), Some(upper_locked)) => {
-            upper_locked.mark_inserting();
-            link.border.clear_stale();
-            link.border.set_value(link.slot, space.handle(child).into());
-        }
-        _ => shape.replace_root(root.node(), child),
+    root_locked.mark_deleted();
+    if let Some((_, above)) = &mut above {
+        above.mark_splitting();
     }
+    locked.set_root();
+    child.set_prefix(root.node().prefix_handle());
+    root.node().set_prefix(0);
+    shape.replace_root(above.as_ref().map(|(above, _)| *above), root.node(), child);
     shape.end(root.node(), root_locked);
-    true
+    Reclaimed::Below(child)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tree;
+    use keyrack_concurrent::pin;
+
+    /// A neighbour below another parent was found, and is split, or goes, before it is locked. The
+    /// removal must begin anew: the node before is another one then.
+    #[test]
+    fn a_neighbour_that_was_split_or_went_is_not_the_neighbour() {
+        for goes in [false, true] {
+            let mut tree = Tree::<u64>::new();
+            let number = |n: u64| n.to_be_bytes();
+            (0..1000).for_each(|n| assert!(tree.insert(&number(n), n, &pin()).is_none()));
+            let space = tree.shape.space();
+            // The leftmost node of the second parent.
+            let Kind::Interior(root) = tree.shape.top().unwrap().0.kind() else { panic!("levels") };
+            let Some(Kind::Interior(parent)) = root.child(space, 1).map(NodeRef::kind) else {
+                panic!("three levels")
+            };
+            let Some(Kind::Border(border)) = parent.child(space, 0).map(NodeRef::kind) else {
+                panic!("a border node is below")
+            };
+            let locked = border.version().lock();
+            let path = lock_path(space, border.node());
+            assert!(path.loser == 0 && path.nodes[path.holder].node == root);
+            let Neighbour::Border(neighbour, version) =
+                left_neighbour(space, &path.nodes[path.holder])
+            else {
+                panic!("a border node is before")
+            };
+            assert_eq!(neighbour.high(), Some(border.low()));
+            assert!(!version.split_since(neighbour.version().load()));
+            let (from, to) = (neighbour.low().slice, border.low().slice);
+            // Only its own parent is locked for either.
+            if goes {
+                (from..to).for_each(|n| assert!(tree.remove(&number(n), &pin()).is_some()));
+            } else {
+                let key = [&number(from)[..], b"end"].concat();
+                assert!(tree.insert(&key, 1, &pin()).is_none());
+                assert!(neighbour.high() < Some(border.low()));
+            }
+            assert!(version.split_since(neighbour.version().load()));
+            let Neighbour::Border(now, _) = left_neighbour(space, &path.nodes[path.holder]) else {
+                panic!("a border node is before")
+            };
+            assert!(now != neighbour && now.high() == Some(border.low()));
+            drop((path, locked));
+            tree.check().unwrap();
+        }
+    }
 }

@@ -1,17 +1,34 @@
 //! The root, the memory of the nodes, and the counts: everything that does not depend on the kind
 //! of value.
 
-use crate::descent::{Layer, climb};
+use crate::key::Fence;
 use crate::node::{BORDER_LINES, BorderRef, INTERIOR_LINES, InteriorRef, Kind, NodeRef, Space};
+use crate::prefix::{PREFIX_LINES, Prefix, size_of_prefix};
 use keyrack_concurrent::atomic::{AtomicBool, AtomicU32, Ordering};
 use keyrack_concurrent::{Arena, Counter, Locked, Part, Version};
 
 const BORDER: usize = 0;
 const INTERIOR: usize = 1;
+/// The first of the sizes of prefixes.
+const PREFIX: usize = 2;
+const KINDS: usize = PREFIX + PREFIX_LINES.len();
+
+/// The sizes of all kinds of blocks, in lines.
+const BLOCK_LINES: [u32; KINDS] = {
+    let mut lines = [0; KINDS];
+    lines[BORDER] = BORDER_LINES as u32;
+    lines[INTERIOR] = INTERIOR_LINES as u32;
+    let mut size = 0;
+    while size < PREFIX_LINES.len() {
+        lines[PREFIX + size] = PREFIX_LINES[size] as u32;
+        size += 1;
+    }
+    lines
+};
 
 pub(crate) struct Shape {
-    arena: Arena<2>,
-    /// The root of the first layer. Written under its lock.
+    arena: Arena<KINDS>,
+    /// The root of the tree. Written under its lock.
     root: AtomicU32,
     /// Whether values may be pointers. Then no value is 0, and a cell with 0 has lost its own.
     pub(crate) pointers: bool,
@@ -33,7 +50,10 @@ pub struct Stats {
     pub interiors: u64,
     /// Layers, the first included.
     pub layers: u64,
-    /// Bytes of node memory, free nodes included, without values and the ends of long keys.
+    /// Layers with a prefix: bytes that all of their keys share, besides those that lead to them.
+    pub prefixes: u64,
+    /// Bytes of node memory, free nodes and prefixes included, without values and the ends of long
+    /// keys.
     pub node_bytes: u64,
 }
 
@@ -41,14 +61,14 @@ impl Shape {
     /// One empty border node.
     pub(crate) fn new(pointers: bool) -> Self {
         let shape = Shape {
-            arena: Arena::new([BORDER_LINES as u32, INTERIOR_LINES as u32]),
+            arena: Arena::new(BLOCK_LINES),
             root: AtomicU32::new(0),
             pointers,
             owners: AtomicBool::new(false),
             keys: Counter::new(),
             layers: Counter::new(),
         };
-        let (root, locked) = shape.new_border(true, 0, 0);
+        let (root, locked) = shape.new_border(true, Fence::default(), None);
         drop(locked);
         shape.root.store(shape.space().handle(root.node()), Ordering::Release);
         shape.layers.add(1);
@@ -75,31 +95,34 @@ impl Shape {
         unsafe { Space::new(self.arena.base()) }
     }
 
-    /// The first layer, its root, and the root's stable version. `None` if the root was replaced
-    /// meanwhile.
+    /// The root of the tree and its stable version. `None` if the root was replaced meanwhile.
     #[inline]
-    pub(crate) fn top(&self) -> Option<(Layer<'_>, NodeRef<'_>, Version)> {
+    pub(crate) fn top(&self) -> Option<(NodeRef<'_>, Version)> {
         // Acquire pairs with `replace_root`.
         let handle = self.root.load(Ordering::Acquire);
         // SAFETY: roots are nodes of this arena.
-        let node = unsafe { self.space().node(handle) };
-        let node = node.expect("a tree has a root");
-        let layer = Layer::new(node);
-        let (root, version) = climb(self.space(), node)?;
-        self.is_top(node, layer).then_some((layer, root, version))
+        let node = unsafe { self.space().node(handle) }.expect("a tree has a root");
+        let version = node.version().stable();
+        // A root that went and came back since has another version, which its readers will find.
+        (self.root.load(Ordering::Acquire) == handle).then_some((node, version))
     }
 
-    /// Whether `node` is the root, and has been in the first layer since `layer` was made of it. A
-    /// replaced root may have had another incarnation before that, and may be the root again.
-    #[inline]
-    pub(crate) fn is_top(&self, node: NodeRef<'_>, layer: Layer<'_>) -> bool {
-        self.root.load(Ordering::Acquire) == self.space().handle(node) && layer.is_current()
-    }
-
-    /// Stores the new root, if `old` was the root of the first layer. Under the lock of `old`.
-    pub(crate) fn replace_root(&self, old: NodeRef<'_>, new: NodeRef<'_>) {
-        if self.root.load(Ordering::Relaxed) == self.space().handle(old) {
-            self.root.store(self.space().handle(new), Ordering::Release);
+    /// Puts `new` in the place of `old`, the root of a layer, in the node above that, which is
+    /// locked and marked, or as the root of the tree. Under the lock of `old`.
+    pub(crate) fn replace_root<'t>(
+        &'t self,
+        above: Option<InteriorRef<'t>>,
+        old: NodeRef<'t>,
+        new: NodeRef<'t>,
+    ) {
+        new.set_parent(self.space(), above);
+        match above {
+            Some(above) => {
+                let index = above.index_of(self.space(), old);
+                let index = index.expect("the root of a layer is a child of the node above");
+                above.set_child(self.space(), index, Some(new));
+            }
+            None => self.root.store(self.space().handle(new), Ordering::Release),
         }
     }
 
@@ -107,8 +130,8 @@ impl Shape {
     pub(crate) fn new_border(
         &self,
         root: bool,
-        low: u64,
-        high: u64,
+        low: Fence,
+        high: Option<Fence>,
     ) -> (BorderRef<'_>, Locked<'_>) {
         // SAFETY: the block is for a border node.
         let node = unsafe { BorderRef::new(self.space(), self.arena.allocate(BORDER)) };
@@ -127,13 +150,35 @@ impl Shape {
         if !locked.version().is_deleted() {
             locked.mark_deleted();
         }
-        node.end_incarnation();
+        self.end_prefix(node.prefix_handle());
+        node.set_prefix(0);
+        node.set_parent(self.space(), None);
         drop(locked);
         let kind = match node.kind() {
             Kind::Border(_) => BORDER,
             Kind::Interior(_) => INTERIOR,
         };
         self.arena.free(kind, self.space().handle(node));
+    }
+
+    /// A prefix of these words, at most as many as one holds; 0 if there are none.
+    pub(crate) fn new_prefix(&self, words: &[u64]) -> u32 {
+        if words.is_empty() {
+            return 0;
+        }
+        let handle = self.arena.allocate(PREFIX + size_of_prefix(words.len()));
+        // SAFETY: the block is for a prefix of this size, and nobody has it yet.
+        unsafe { Prefix::write(self.space().address(handle), words) };
+        handle
+    }
+
+    /// Ends a prefix, if it is one, under the mark of the node that had it.
+    pub(crate) fn end_prefix(&self, handle: u32) {
+        if handle != 0 {
+            // SAFETY: it is a prefix until now.
+            let prefix = unsafe { Prefix::at(self.space().address(handle)) };
+            self.arena.free(PREFIX + size_of_prefix(prefix.len()), handle);
+        }
     }
 
     /// Where everything but the nodes lies.
@@ -151,11 +196,13 @@ impl Shape {
     pub(crate) fn stats(&self) -> Stats {
         // A sum may be below zero for a moment, while writers change the stripes of the counter.
         let sum = |counter: &Counter| counter.sum().try_into().unwrap_or(0);
+        let live = |kind| self.arena.live(kind).try_into().unwrap_or(0);
         Stats {
             keys: sum(&self.keys),
-            borders: self.arena.live(BORDER).try_into().unwrap_or(0),
-            interiors: self.arena.live(INTERIOR).try_into().unwrap_or(0),
+            borders: live(BORDER),
+            interiors: live(INTERIOR),
             layers: sum(&self.layers),
+            prefixes: (PREFIX..KINDS).map(live).sum(),
             node_bytes: self.bytes(),
         }
     }

@@ -1,223 +1,266 @@
 //! Splits of full border nodes.
 //!
 //! ```text
-//!   1  lock the ancestors upward, until one has room or the root is passed
+//!   1  lock the ancestors upward, until one has room or the root of the layer is passed
 //!   2  mark all of them, and the border node: readers wait
 //!   3  cut the border node; add separator and new node to the parent; cut that if it is full; ...
-//!   4  a root that was cut gets a new root above
+//!   4  a root that was cut gets a new root above, in its place below the layer above
 //!   5  unlock all
 //! ```
 //!
 //! The new nodes start locked. To a reader the split is therefore one step, at any height, and no
 //! key is ever missing. A split of one level takes about 200 ns; one in sixteen goes further up.
 //!
-//! **Where to cut.** The cut falls between two slices, because a slice has one border node. It is
-//! the cut nearest to the middle, except at the ends of a layer. When keys come in ascending order,
-//! the old node stays full and only the new entry goes right; descending keys mirror this.
+//! **Where to cut.** The cut falls between two fences: keys of one slice that continue after it
+//! stay together, and so do those that end. It is the cut nearest to the middle, except at the ends
+//! of a layer. When keys come in ascending order, the old node stays full and only the new entry
+//! goes right; descending keys mirror this. The separator is the greatest fence that is possible,
+//! so that a node of continuing keys of one slice has no others to care for.
 //!
-//! **When not to cut.** If most entries of a node have one slice, there is no good cut. Then the
-//! keys that continue after that slice move to a layer of their own, and one entry for it stays.
+//! **When not to cut.** If all keys have one slice and continue, the node begins a layer
+//! (`layer.rs`). It must not care for others then; if it does, the keys move to a new node first.
 
-use crate::cell::Cell;
-use crate::node::{
-    BorderRef, Entry, INTERIOR_WIDTH, InteriorRef, NodeRef, Space, entry_after_slice,
-};
-use crate::permutation::{Permutation, WIDTH};
+use crate::descent::LeafPosition;
+use crate::entry::Entry;
+use crate::key::{Fence, Rest};
+use crate::layer::may_begin_layer;
+use crate::node::{BorderRef, INTERIOR_WIDTH, InteriorRef, NodeRef, Space};
+use crate::permutation::WIDTH;
 use crate::shape::Shape;
-use keyrack_concurrent::{Guard, Locked};
+use keyrack_concurrent::{Locked, Version};
 
 /// Entries of a full border node and the new one.
 const OVERFULL: usize = WIDTH + 1;
-/// Entries that a cut leaves on each side at least, if a layer could be made instead.
-const SIDE_MIN: usize = 3;
 /// Separators of a full interior node and the new one.
 const INTERIOR_OVERFULL: usize = INTERIOR_WIDTH + 1;
 
-/// The entries of a full node with `entry` at `index`.
-pub(crate) struct Overfull([Entry; OVERFULL]);
+/// What makes room in a full border node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relief {
+    /// The first so many entries stay, the new one counted; the others move to a new node.
+    Cut(usize),
+    BeginLayer,
+    /// All entries move to a new node, which can begin a layer.
+    Detach,
+}
 
-impl Overfull {
-    fn of(border: BorderRef<'_>, index: usize, entry: Entry) -> Self {
-        let mut overfull = [entry; OVERFULL];
-        for (at, slot) in border.permutation().slots().enumerate() {
-            overfull[at + usize::from(at >= index)] = border.entry(slot);
-        }
-        Overfull(overfull)
+/// What makes room in a full node for a new entry at `index`.
+pub(crate) fn relief(
+    shape: &Shape,
+    border: BorderRef<'_>,
+    root: bool,
+    index: usize,
+    rest: Rest<'_>,
+) -> Relief {
+    let mut fences = [rest.fence(); OVERFULL];
+    for (at, slot) in border.permutation().slots().enumerate() {
+        fences[at + usize::from(at >= index)] = border.entry(slot).fence();
     }
+    match nearest_cut(&fences, wanted_cut(border, index)) {
+        Some(cut) => Relief::Cut(cut),
+        None if may_begin_layer(shape, border, root, fences[0]) => Relief::BeginLayer,
+        None => Relief::Detach,
+    }
+}
 
-    /// The cut nearest to `wanted` that no slice straddles.
-    fn nearest_cut(&self, wanted: usize) -> Option<usize> {
-        let fits =
-            |cut: usize| (1..OVERFULL).contains(&cut) && self.0[cut - 1].slice != self.0[cut].slice;
-        (0..OVERFULL).find_map(|step| {
-            [wanted.wrapping_sub(step), wanted + step].into_iter().find(|&cut| fits(cut))
-        })
-    }
+/// The cut nearest to `wanted` between two fences. Without one, all keys have one slice and
+/// continue after it: not more than nine end in it.
+fn nearest_cut(fences: &[Fence; OVERFULL], wanted: usize) -> Option<usize> {
+    let fits = |cut: usize| (1..OVERFULL).contains(&cut) && fences[cut - 1] != fences[cut];
+    (0..OVERFULL).find_map(|step| {
+        [wanted.wrapping_sub(step), wanted + step].into_iter().find(|&cut| fits(cut))
+    })
 }
 
 /// The preferred cut of a full node whose new entry comes at `index`.
 fn wanted_cut(border: BorderRef<'_>, index: usize) -> usize {
     match index {
-        WIDTH if border.high() == 0 => WIDTH,
-        0 if border.low() == 0 => 1,
+        WIDTH if border.high().is_none() => WIDTH,
+        0 if border.low() == Fence::default() => 1,
         _ => OVERFULL / 2,
     }
 }
 
-/// The slice for [`move_slice_to_layer`], if that suits the full node better than a split.
-pub(crate) fn slice_to_move(border: BorderRef<'_>, index: usize, slice: u64) -> Option<u64> {
-    let new_entry = Entry { slice, tail: 0, code: 0, value: 0 };
-    let overfull = Overfull::of(border, index, new_entry);
-    let wanted = wanted_cut(border, index);
-    let cut = overfull.nearest_cut(wanted);
-    if cut.is_some_and(|cut| cut == wanted || (SIDE_MIN..=OVERFULL - SIDE_MIN).contains(&cut)) {
-        return None;
-    }
-    // The slice in the middle has most of the node.
-    let slice = overfull.0[OVERFULL / 2].slice;
-    let long = border.permutation().slots().map(|slot| border.entry(slot));
-    let long = long.filter(|entry| entry.slice == slice && entry.exceeds_slice());
-    (long.count() > 1).then_some(slice)
+/// The locked nodes above one that is split: those that change.
+pub(crate) struct Path<'t> {
+    /// From below. All but the last are full.
+    nodes: Vec<(InteriorRef<'t>, Locked<'t>)>,
+    /// If the last is full as well, or there is none: what is above the root of the layer.
+    above: Option<Option<(InteriorRef<'t>, Locked<'t>)>>,
+    /// Further ones that were looked at.
+    further: Vec<(InteriorRef<'t>, Locked<'t>)>,
 }
 
-/// Moves all keys that continue after `slice` to a layer of their own.
-pub(crate) fn move_slice_to_layer<'t>(
-    shape: &'t Shape,
-    border: BorderRef<'t>,
-    mut locked: Locked<'t>,
-    slice: u64,
-    guard: &Guard,
-) {
-    let permutation = border.permutation();
-    let (mut kept, mut moved, mut cells) = (Vec::new(), Vec::new(), Vec::new());
-    let (root, root_locked) = shape.new_border(true, 0, 0);
-    let handle = shape.space().handle(root.node());
-    for slot in permutation.slots() {
-        let entry = border.entry(slot);
-        if entry.slice != slice || !entry.exceeds_slice() {
-            kept.push(entry);
-            continue;
+impl<'t> Path<'t> {
+    /// Above a border node, which is locked.
+    fn above(space: Space<'t>, border: BorderRef<'t>, root: bool) -> Self {
+        let mut path = Path { nodes: Vec::with_capacity(4), above: None, further: Vec::new() };
+        path.extend(space, border.node(), root);
+        path
+    }
+
+    /// From a node on that gets a child.
+    pub(crate) fn from(space: Space<'t>, node: InteriorRef<'t>, locked: Locked<'t>) -> Self {
+        let (root, full) = (locked.version().is_root(), node.count() == INTERIOR_WIDTH);
+        let mut path = Path { nodes: Vec::with_capacity(4), above: None, further: Vec::new() };
+        path.nodes.push((node, locked));
+        if full {
+            path.extend(space, node.node(), root);
         }
-        if moved.is_empty() {
-            kept.push(Entry::short_layer(slice, handle));
+        path
+    }
+
+    /// Locks upward.
+    fn extend(&mut self, space: Space<'t>, mut top: NodeRef<'t>, mut root: bool) {
+        while !root {
+            let (parent, locked) = top.lock_parent(space).expect("only a root has no parent");
+            (top, root) = (parent.node(), locked.version().is_root());
+            self.nodes.push((parent, locked));
+            if parent.count() < INTERIOR_WIDTH {
+                return;
+            }
         }
-        moved.push(after_slice(entry));
-        // SAFETY: the entry is live, and the node locked.
-        cells.extend(unsafe { entry.cell() });
+        self.above = Some(top.lock_parent(space));
     }
-    root.fill(&moved);
-    drop(root_locked);
-    shape.layers.add(1);
 
-    locked.mark_inserting();
-    border.clear_stale();
-    border.fill(&kept);
-    retire_cells(shape, locked, &cells, guard);
+    /// The fence after child `index` of the first node; `None` if no more comes in the layer.
+    pub(crate) fn fence_after(&mut self, space: Space<'t>, mut index: usize) -> Option<Fence> {
+        let mut level = 0;
+        loop {
+            let (node, locked) = match self.nodes.get(level) {
+                Some(step) => step,
+                None => &self.further[level - self.nodes.len()],
+            };
+            let node = *node;
+            if index < node.count() {
+                return Some(node.separator(index));
+            }
+            if locked.version().is_root() {
+                return None;
+            }
+            level += 1;
+            if level >= self.nodes.len() + self.further.len() {
+                let next = node.node().lock_parent(space).expect("only a root has no parent");
+                self.further.push(next);
+            }
+            let upper = self.nodes.get(level);
+            let upper =
+                upper.map_or_else(|| self.further[level - self.nodes.len()].0, |step| step.0);
+            index = upper.index_of(space, node.node()).expect("a node is a child of its parent");
+        }
+    }
+
+    /// Readers of the nodes that change wait from here on.
+    pub(crate) fn mark(&mut self) {
+        let above = self.above.iter_mut().flatten();
+        for (_, locked) in self.nodes.iter_mut().chain(above) {
+            locked.mark_splitting();
+        }
+    }
 }
 
-/// Retires cells that were unlinked under the lock, and drops the lock. Their values have moved.
-pub(crate) fn retire_cells(shape: &Shape, locked: Locked<'_>, cells: &[Cell<'_>], guard: &Guard) {
-    if shape.pointers {
-        cells.iter().for_each(|cell| cell.set_value(0));
-    }
-    // A destructor that runs meanwhile may use the tree.
-    drop(locked);
-    for cell in cells {
-        // SAFETY: this thread has unlinked it under the lock, and does so once.
-        unsafe { cell.retire(guard) };
-    }
-}
-
-/// The same entry in a layer after the slice. Its key continues, and its node is locked.
-fn after_slice(entry: Entry) -> Entry {
-    // SAFETY: the entry is live, and its node locked.
-    match unsafe { entry.cell() } {
-        Some(cell) => entry_after_slice(entry.tail, cell.suffix(), cell.value()),
-        None => entry.after_slice(),
-    }
-}
-
-/// Inserts `entry` at `index` into the full node `border`, whose lock is `locked`.
+/// Inserts `entry` at `index` into the full node `border`, whose lock is `locked`, which is cut so
+/// that `cut` entries stay.
 // Inlined, its frame would be set up at each insert of a new key.
 #[inline(never)]
 pub(crate) fn split_insert<'t>(
     shape: &'t Shape,
     border: BorderRef<'t>,
-    mut locked: Locked<'t>,
-    index: usize,
-    entry: Entry,
+    locked: Locked<'t>,
+    (index, entry): (usize, Entry),
+    cut: usize,
 ) {
-    let space = shape.space();
-    let mut path: Vec<(InteriorRef<'t>, Locked<'t>)> = Vec::with_capacity(4);
-    let mut top = border.node();
-    while let Some((parent, parent_locked)) = top.lock_parent(space) {
-        path.push((parent, parent_locked));
-        if parent.count() < INTERIOR_WIDTH {
-            break;
-        }
-        top = parent.node();
+    let mut entries = [entry; OVERFULL];
+    for (at, slot) in border.permutation().slots().enumerate() {
+        entries[at + usize::from(at >= index)] = border.entry(slot);
     }
-
-    locked.mark_splitting();
-    for (_, parent_locked) in &mut path {
-        parent_locked.mark_splitting();
-    }
-
-    let mut new_locks = Vec::with_capacity(path.len() + 1);
-    let (new, mut separator) = split_border(shape, border, index, entry, &mut new_locks);
-    let (mut left, mut right) = (border.node(), new.node());
-    let mut fitted = false;
-    for &(parent, _) in &path {
-        if parent.count() < INTERIOR_WIDTH {
-            insert_child(space, parent, left, separator, right);
-            fitted = true;
-            break;
-        }
-        let (new, next) = split_interior(shape, parent, left, separator, right, &mut new_locks);
-        (left, right, separator) = (parent.node(), new.node(), next);
-    }
-    if !fitted {
-        let (root, root_locked) = shape.new_interior(true);
-        new_locks.push(root_locked);
-        root.set_child(space, 0, Some(left));
-        root.set_separator(0, separator);
-        root.set_child(space, 1, Some(right));
-        root.set_count(1);
-        left.set_parent(space, Some(root));
-        right.set_parent(space, Some(root));
-        path.last_mut().map_or(&mut locked, |(_, top)| top).clear_root();
-        shape.replace_root(left, root.node());
-    }
+    // The new entry is on one side; as many old ones stay.
+    let stay = cut - usize::from(index < cut);
+    let added = (index < cut).then_some((index, entry));
+    cut_border(shape, border, locked, &entries[cut..], stay, added);
 }
 
-/// Moves the upper entries to a new node. Returns it with its lowest slice.
-fn split_border<'t>(
+/// Moves all entries to a new node, where `next` belongs as well. Returns its leaf position.
+pub(crate) fn detach<'t, 'k>(
     shape: &'t Shape,
     border: BorderRef<'t>,
-    index: usize,
-    entry: Entry,
-    new_locks: &mut Vec<Locked<'t>>,
-) -> (BorderRef<'t>, u64) {
-    let overfull = Overfull::of(border, index, entry);
-    let cut = overfull.nearest_cut(wanted_cut(border, index));
-    let cut = cut.expect("a node of one slice is relieved by a layer");
-    let separator = overfull.0[cut].slice;
+    locked: Locked<'t>,
+    next: Rest<'k>,
+) -> LeafPosition<'t, 'k> {
+    let entries: Vec<Entry> = border.permutation().slots().map(|slot| border.entry(slot)).collect();
+    let (border, version) = cut_border(shape, border, locked, &entries, 0, None);
+    LeafPosition { border, version, rest: next }
+}
 
-    let (right, right_locked) = shape.new_border(false, separator, border.high());
-    new_locks.push(right_locked);
-    right.fill(&overfull.0[cut..]);
+/// Moves the entries in `right` to a new node; the first `stay` remain, and the one that is added.
+/// Returns the new node and its version.
+fn cut_border<'t>(
+    shape: &'t Shape,
+    border: BorderRef<'t>,
+    mut locked: Locked<'t>,
+    right: &[Entry],
+    stay: usize,
+    added: Option<(usize, Entry)>,
+) -> (BorderRef<'t>, Version) {
+    let mut path = Path::above(shape.space(), border, locked.version().is_root());
+    locked.mark_splitting();
+    path.mark();
 
-    // The new entry is on one side; as many old ones stay.
+    let separator = right[0].fence();
+    let (new, new_locked) = shape.new_border(false, separator, border.high());
+    new.fill(right);
     border.clear_stale();
-    border.set_high(separator);
-    let mut kept: Permutation = border.permutation().truncate(cut - usize::from(index < cut));
-    if index < cut {
+    border.set_high(Some(separator));
+    let mut kept = border.permutation().truncate(stay);
+    if let Some((index, entry)) = added {
         let (next, slot) = kept.insert(index);
         border.set_entry(slot, entry);
         kept = next;
     }
     border.publish(kept);
-    (right, separator)
+    // A node for each cut, and a root.
+    let mut new_locks = Vec::with_capacity(path.nodes.len() + 2);
+    new_locks.push(new_locked);
+    let own = Some(&mut locked);
+    add_child(shape, border.node(), own, &mut path, separator, new.node(), &mut new_locks);
+    (new, new_locks.swap_remove(0).unlock())
+}
+
+/// Adds `right` after `left` to the node above, which is cut if it is full, and so on. All of them
+/// are marked. `own` is the lock of `left`, if it may be the root of the layer that is cut.
+pub(crate) fn add_child<'t>(
+    shape: &'t Shape,
+    mut left: NodeRef<'t>,
+    own: Option<&mut Locked<'t>>,
+    path: &mut Path<'t>,
+    mut separator: Fence,
+    mut right: NodeRef<'t>,
+    new_locks: &mut Vec<Locked<'t>>,
+) {
+    let space = shape.space();
+    for &(parent, _) in &path.nodes {
+        if parent.count() < INTERIOR_WIDTH {
+            insert_child(space, parent, left, separator, right);
+            return;
+        }
+        let (new, next) = split_interior(shape, parent, left, separator, right, new_locks);
+        (left, right, separator) = (parent.node(), new.node(), next);
+    }
+    let above = path.above.as_ref().expect("a path ends at a node with room or below a layer");
+    let above = above.as_ref().map(|(above, _)| *above);
+    let (root, root_locked) = shape.new_interior(true);
+    new_locks.push(root_locked);
+    root.set_child(space, 0, Some(left));
+    root.set_separator(0, separator);
+    root.set_child(space, 1, Some(right));
+    root.set_count(1);
+    root.node().set_prefix(left.prefix_handle());
+    left.set_prefix(0);
+    shape.replace_root(above, left, root.node());
+    left.set_parent(space, Some(root));
+    right.set_parent(space, Some(root));
+    let top = path.nodes.last_mut().map(|(_, top)| top).or(own);
+    top.expect("the root of a layer that is cut is locked").clear_root();
 }
 
 /// Puts `right` after `left`, which is a child of `parent`, with `separator` between them.
@@ -225,7 +268,7 @@ fn insert_child<'t>(
     space: Space<'t>,
     parent: InteriorRef<'t>,
     left: NodeRef<'t>,
-    separator: u64,
+    separator: Fence,
     right: NodeRef<'t>,
 ) {
     let count = parent.count();
@@ -246,10 +289,10 @@ fn split_interior<'t>(
     shape: &'t Shape,
     parent: InteriorRef<'t>,
     left: NodeRef<'t>,
-    separator: u64,
+    separator: Fence,
     right: NodeRef<'t>,
     new_locks: &mut Vec<Locked<'t>>,
-) -> (InteriorRef<'t>, u64) {
+) -> (InteriorRef<'t>, Fence) {
     let space = shape.space();
     let index = parent.index_of(space, left).expect("a node is a child of its parent");
     let mut separators = [separator; INTERIOR_OVERFULL];

@@ -1,12 +1,13 @@
 //! The tree: the public operations. `change.rs` has the change of one key.
 
 use crate::cell::Cell;
-use crate::change::{change, change_at, change_hinted, search_leaf};
+use crate::change::{change, change_at, change_hinted};
 use crate::check::check;
-use crate::descent::{Finger, Value, get, get_here, value_of};
+use crate::descent::{Destination, Finger, Value, descend, get, get_here, value_of};
+use crate::entry::Entry;
 use crate::hint::Hint;
 use crate::many::search_many;
-use crate::node::{Entry, Kind};
+use crate::node::Kind;
 use crate::parts::parts;
 use crate::scan;
 use crate::shape::{Shape, Stats};
@@ -142,9 +143,10 @@ impl<V: Slot> Tree<V> {
         guard: &'g Guard,
         mut visit: impl FnMut(usize, Option<V::Ref<'g>>),
     ) {
-        let wanted = |entry: &Entry| entry.has_cell() || V::owns(entry.value);
+        let wanted = |entry: &Entry| !entry.has_cell() && V::owns(entry.value);
         search_many(&self.shape, keys.iter().copied(), guard, wanted, |index, found| {
-            let value = match value_of(&self.shape, &found, guard) {
+            let value = found.entry.map(|entry| value_of(&self.shape, entry, guard));
+            let value = match value {
                 Some(Value::Lost) => get(&self.shape, keys[index], guard, &mut None),
                 Some(Value::Is(word)) => Some(word),
                 None => None,
@@ -159,10 +161,11 @@ impl<V: Slot> Tree<V> {
     pub fn multi_hint<'t>(&'t self, keys: &[&[u8]], guard: &Guard, hints: &mut Vec<Hint<'t>>) {
         hints.clear();
         hints.resize_with(keys.len(), Hint::new);
-        let wanted = |entry: &Entry| entry.has_cell() || V::owns(entry.value);
+        let wanted = |entry: &Entry| !entry.has_cell() && V::owns(entry.value);
         search_many(&self.shape, keys.iter().copied(), guard, wanted, |index, found| {
-            let (leaf, key) = (found.leaf(), keys[index]);
-            hints[index].set(&self.shape, Some(Finger::at(&leaf, key)), key);
+            let key = keys[index];
+            let finger = found.place.leaf().map(|leaf| Finger::at(&leaf, key));
+            hints[index].set(&self.shape, finger, key);
         });
     }
 
@@ -174,7 +177,7 @@ impl<V: Slot> Tree<V> {
         guard: &Guard,
     ) {
         let mut pairs = pairs.into_iter().peekable();
-        let (mut keys, mut values, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut keys, mut values, mut places) = (Vec::new(), Vec::new(), Vec::new());
         while pairs.peek().is_some() {
             keys.clear();
             values.clear();
@@ -182,15 +185,15 @@ impl<V: Slot> Tree<V> {
                 keys.push(key);
                 values.push(Unpublished::<V>::new(value));
             }
-            leaves.clear();
-            leaves.resize(keys.len(), None);
-            let cells = |entry: &Entry| entry.has_cell();
-            search_many(&self.shape, keys.iter().copied(), guard, cells, |index, here| {
-                leaves[index] = Some(here.leaf());
+            places.clear();
+            places.resize(keys.len(), None);
+            let nothing = |_: &Entry| false;
+            search_many(&self.shape, keys.iter().copied(), guard, nothing, |index, here| {
+                places[index] = Some(here.place);
             });
-            for ((key, value), leaf) in keys.iter().zip(values.drain(..)).zip(&leaves) {
-                let mut leaf = leaf.unwrap_or_else(|| search_leaf(&self.shape, key, guard));
-                change_at(&self.shape, key, &mut leaf, guard, |_| Change::Put(value));
+            for ((key, value), place) in keys.iter().zip(values.drain(..)).zip(&places) {
+                let mut place = place.unwrap_or_else(|| descend(&self.shape, key));
+                change_at(&self.shape, key, &mut place, guard, |_| Change::Put(value));
             }
         }
     }
@@ -287,7 +290,7 @@ impl<V: Slot> Tree<V> {
         pairs: impl IntoIterator<Item = (K, V::In<'v>)>,
         guard: &mut Guard,
     ) -> Result<u64, u64> {
-        let mut last: Option<(K, Finger<'_>)> = None;
+        let mut last: Option<(K, Option<Finger<'_>>)> = None;
         let mut stored = 0_u64;
         for (key, value) in pairs {
             let value = Unpublished::<V>::new(value);
@@ -297,12 +300,12 @@ impl<V: Slot> Tree<V> {
             let bytes = key.as_ref();
             let here = match &last {
                 Some((last, _)) if bytes <= last.as_ref() => return Err(stored),
-                Some((last, finger)) => finger.follow(last.as_ref(), bytes),
-                None => None,
+                Some((last, Some(finger))) => finger.follow(last.as_ref(), bytes),
+                _ => None,
             };
-            let mut leaf = here.unwrap_or_else(|| search_leaf(&self.shape, bytes, guard));
-            change_at(&self.shape, bytes, &mut leaf, guard, |_| Change::Put(value));
-            let finger = Finger::at(&leaf, bytes);
+            let mut place = here.map_or_else(|| descend(&self.shape, bytes), Destination::Leaf);
+            change_at(&self.shape, bytes, &mut place, guard, |_| Change::Put(value));
+            let finger = place.leaf().map(|leaf| Finger::at(&leaf, bytes));
             last = Some((key, finger));
             stored += 1;
         }
@@ -430,7 +433,7 @@ impl<V: Slot> Drop for Tree<V> {
             return;
         }
         let space = self.shape.space();
-        let mut pending: Vec<_> = self.shape.top().map(|(_, root, _)| root).into_iter().collect();
+        let mut pending: Vec<_> = self.shape.top().map(|(root, _)| root).into_iter().collect();
         while let Some(node) = pending.pop() {
             let border = match node.kind() {
                 Kind::Border(border) => border,
@@ -441,13 +444,7 @@ impl<V: Slot> Drop for Tree<V> {
                 }
             };
             for entry in border.permutation().slots().map(|slot| border.entry(slot)) {
-                if entry.is_layer() {
-                    // SAFETY: no other thread has the tree.
-                    let linked = unsafe { space.linked(entry) };
-                    pending.extend(crate::descent::climb(space, linked).map(|(root, _)| root));
-                    continue;
-                }
-                // SAFETY: as above.
+                // SAFETY: no other thread has the tree.
                 let value = match unsafe { entry.cell() } {
                     None => entry.value,
                     Some(cell) => {

@@ -154,9 +154,12 @@ fn loading_stops_at_a_key_out_of_order() {
 fn loading_goes_from_layer_to_layer() {
     let mut tree = Tree::<u64>::new();
     let key = |group: u64, n: u64| format!("group {group:010}of {n:08}").into_bytes();
-    let keys: Vec<_> = (0..10).flat_map(|group| (0..5).map(move |n| key(group, n))).collect();
-    assert_eq!(tree.bulk_load(keys.iter().zip(0..), &mut pin()), Ok(50));
-    assert_eq!(tree.check().unwrap().layers, 11);
+    let keys: Vec<_> = (0..10).flat_map(|group| (0..20).map(move |n| key(group, n))).collect();
+    assert_eq!(tree.bulk_load(keys.iter().zip(0..), &mut pin()), Ok(200));
+    // That of the tree, whose prefix is the slice of all, and one for each group. Behind the slice
+    // of its group, each has a prefix of the third slice.
+    let stats = tree.check().unwrap();
+    assert_eq!((stats.layers, stats.prefixes), (11, 11));
     assert_eq!(rows(&tree, b""), keys.into_iter().zip(0..).collect::<Rows>());
 }
 

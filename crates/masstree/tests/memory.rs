@@ -1,8 +1,9 @@
-//! Every value is dropped once: when it was replaced or removed, or with the tree.
+//! Every value is dropped once: when it was replaced or removed, or with the tree. And nodes cost
+//! what they should for each key.
 
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Boxed, Tree};
-use keyrack_testkit::random::{Announced, Draw, seeds};
+use keyrack_testkit::random::{Announced, Draw, is_brief, seeds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -91,4 +92,45 @@ fn a_closure_that_panics_leaves_the_tree_in_order() {
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(update)).is_err());
     assert_eq!(tree.insert(b"key", 1, &pin()), None);
     tree.check().unwrap();
+}
+
+/// Addresses of web pages begin alike, end alike, and differ between. Their nodes are as full as
+/// those of other keys, because keys that begin alike share nodes until these are full.
+#[test]
+fn addresses_cost_few_bytes_of_nodes() {
+    let count: u64 = if is_brief() { 100_000 } else { 1_000_000 };
+    let mut tree = Tree::<u64>::new();
+    let mut draw = Draw::new(1);
+    for n in 0..count {
+        let (host, section) = (draw.below(500), draw.below(20));
+        let page = draw.next() % 100_000_000;
+        let key = format!(
+            "https://www.host-{host}.example.org/articles/section-{section}/{page:08}-{n}.html"
+        );
+        assert_eq!(tree.insert(key.as_bytes(), n, &pin()), None);
+    }
+    let stats = tree.check().unwrap();
+    assert!(
+        stats.node_bytes < 70 * count,
+        "{} bytes a key",
+        stats.node_bytes as f64 / count as f64
+    );
+}
+
+/// Keys that share many bytes stay side by side in their node, until that is full.
+#[test]
+fn two_keys_that_share_much_need_no_further_node() {
+    let mut tree = Tree::<u64>::new();
+    let key = |end: &str| format!("{}{end}", "shared--".repeat(25)).into_bytes();
+    assert_eq!(tree.insert(b"another", 0, &pin()), None);
+    let before = tree.check().unwrap();
+    for end in ["one", "two"] {
+        assert_eq!(tree.insert(&key(end), 1, &pin()), None);
+    }
+    let after = tree.check().unwrap();
+    let nodes = |stats: keyrack_masstree::Stats| {
+        (stats.borders, stats.interiors, stats.layers, stats.prefixes, stats.node_bytes)
+    };
+    assert_eq!(nodes(after), nodes(before));
+    assert_eq!(after.keys, 3);
 }

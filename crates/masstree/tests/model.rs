@@ -1,5 +1,6 @@
 //! Random operations over adversarial keys, each answer compared with a `BTreeMap`'s.
 
+use crate::gaps::nested_key;
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Bytes, Tree};
 use keyrack_store::Change;
@@ -41,12 +42,24 @@ fn families() -> Vec<(&'static str, Vec<Key>)> {
     let numbers = |count: u64, step: u64| {
         (0..count).map(|n| (n * step).to_string().into_bytes()).collect::<Vec<Key>>()
     };
+    let beginning: Key = (0..280).map(|at| b'a' + (at % 23) as u8).collect();
+    let shared = [0, 16, 17, 24, 40, 41, 100, 264, 265, 272, 280]
+        .into_iter()
+        .flat_map(|len| {
+            let (beginning, ends) = (beginning[..len].to_vec(), 0..30u8);
+            ends.map(move |end| [&beginning[..], &vec![end; 1 + usize::from(end) % 11]].concat())
+        })
+        .collect();
+    let mut draw = Draw::new(1);
+    let nested = (0..1000).map(|_| nested_key(&mut draw)).collect();
     let binary = (0..400u64).map(|n| (n << 40).to_be_bytes().to_vec()).collect();
     vec![
         ("padded", padded),
         ("same slice", suffixed),
         ("deep", deep),
         ("boundary", boundary),
+        ("shared", shared),
+        ("nested", nested),
         ("zeros", repeat(0, &mut (0..40))),
         ("ones", repeat(255, &mut (0..40))),
         ("decimal", numbers(600, 1)),

@@ -1,9 +1,10 @@
 //! Many threads on one tree. Every test knows something that holds however they interleave.
 
+use crate::gaps::nested_key;
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Bytes, Tree};
-use keyrack_testkit::random::{Announced, Draw, factor, seeds};
-use std::collections::BTreeSet;
+use keyrack_testkit::random::{Announced, Draw, factor, is_brief, mix, seeds};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -153,13 +154,14 @@ fn keys_that_stay_are_always_found() {
     }
 }
 
-/// Keys of a few slices, in layers of their own where two share a tail, so that layers are made and
-/// go, and move into layers of their slices and vanish with them. Scans stay in order, both ways.
+/// Keys of a few slices, in layers of their own where many share a tail, so that layers are made
+/// and go, and move into layers of their slices and vanish with them. Scans stay in order, both
+/// ways.
 #[test]
 fn scans_stay_in_order_while_layers_come_and_go() {
-    const KEYS: u64 = 6 * 40;
-    let key = |n: u64| format!("{:08}{:08}{}", n / 40, n % 40 / 2, n % 2).into_bytes();
-    let stays = |n: u64| n / 40 % 3 == 2 && n.is_multiple_of(7);
+    const KEYS: u64 = 6 * 80;
+    let key = |n: u64| format!("{:08}{:08}{:02}", n / 80, n % 80 / 40, n % 40).into_bytes();
+    let stays = |n: u64| n / 80 % 3 == 2 && n.is_multiple_of(7);
     for seed in seeds() {
         let _seed = Announced(seed);
         let mut tree = Tree::<Bytes>::new();
@@ -171,7 +173,7 @@ fn scans_stay_in_order_while_layers_come_and_go() {
             for _ in 0..400 * factor() {
                 // Whole groups, so that they become empty.
                 let (group, insert) = (draw.next() % 6, draw.below(2) == 0);
-                for n in (group * 40..group * 40 + 40).filter(|n| !stays(*n)) {
+                for n in (group * 80..group * 80 + 80).filter(|n| !stays(*n)) {
                     if insert && draw.below(3) > 0 {
                         tree.insert(&key(n), &key(n), &pin());
                     } else {
@@ -282,9 +284,11 @@ fn one_slot_for_two_keys_does_not_mix_them() {
     assert_eq!((stats.keys, stats.borders), (14, 1), "it was one node all the time");
 }
 
-/// Long keys of one slice: entries become layers while others read and remove them.
+/// Long keys of one slice and tail: they become a layer while others read and remove them.
 #[test]
 fn keys_that_move_into_a_layer_are_found_all_the_time() {
+    /// More than a node holds, of all threads together.
+    const OWN: u64 = 6;
     let rounds = 400 * factor() as u64;
     let mut tree = Tree::<u64>::new();
     let name = |round: u64, n: u64| format!("{round:08}12345678{n:08}tail {n}").into_bytes();
@@ -295,10 +299,15 @@ fn keys_that_move_into_a_layer_are_found_all_the_time() {
     let write = |thread: u64| {
         for round in 1..rounds {
             let guard = pin();
-            tree.insert(&name(round, thread), thread, &guard);
-            latest.fetch_max(round, Ordering::Relaxed);
-            assert_eq!(tree.get(&name(round, thread), &guard), Some(thread));
-            assert_eq!(tree.remove(&name(round - 1, thread + 100), &guard), None);
+            for n in thread * OWN..(thread + 1) * OWN {
+                tree.insert(&name(round, n), n, &guard);
+                latest.fetch_max(round, Ordering::Relaxed);
+                assert_eq!(tree.get(&name(round, n), &guard), Some(n));
+                assert_eq!(tree.remove(&name(round - 1, n + 100), &guard), None);
+            }
+            for n in thread * OWN..(thread + 1) * OWN {
+                assert_eq!(tree.get(&name(round, n), &guard), Some(n));
+            }
         }
     };
     let read = || {
@@ -307,13 +316,16 @@ fn keys_that_move_into_a_layer_are_found_all_the_time() {
             assert_eq!(tree.get(&name(0, n), &guard), Some(n));
         }
         let latest = latest.load(Ordering::Relaxed);
-        for thread in 0..THREADS {
-            let found = tree.get(&name(latest, thread), &guard);
-            assert!(found.is_none_or(|found| found == thread));
+        for n in 0..THREADS * OWN {
+            let found = tree.get(&name(latest, n), &guard);
+            assert!(found.is_none_or(|found| found == n));
         }
     };
     beside(write, read);
-    assert_eq!(tree.check().unwrap().keys, 2 + (rounds - 1) * (THREADS - 1));
+    let stats = tree.check().unwrap();
+    assert_eq!(stats.keys, 2 + (rounds - 1) * (THREADS - 1) * OWN);
+    // The last round may not have filled its node.
+    assert!(stats.layers >= rounds - 1, "{stats:?}");
 }
 
 /// All threads insert the same keys at once; each key has one winner, and nothing is lost.
@@ -383,4 +395,213 @@ fn queues_beside_each_other_lose_nothing() {
         assert!(outcomes.iter().all(Result::is_ok));
     });
     assert_eq!(tree.check().unwrap().keys, 100 * (THREADS - 1));
+}
+
+/// Beginnings of keys, of 0 to 400 bytes, many of which are beginnings of others.
+fn beginnings(draw: &mut Draw) -> Vec<Vec<u8>> {
+    let roots: Vec<Vec<u8>> = (0..4).map(|_| draw.bytes(400)).collect();
+    (0..60)
+        .map(|_| {
+            let root = draw.one_of(&roots);
+            let kept = draw.below(root.len() + 1);
+            let mut beginning = root[..kept].to_vec();
+            // One in two leaves its root there, for as long as that is.
+            if draw.one_in(2) {
+                let rest = draw.below(root.len() + 1 - kept);
+                beginning.extend(draw.bytes(rest));
+            }
+            beginning
+        })
+        .collect()
+}
+
+/// A value that says which key it belongs to.
+fn value_for(key: &[u8]) -> Vec<u8> {
+    let sum = key.iter().fold(key.len() as u64, |sum, byte| mix(sum ^ u64::from(*byte)));
+    format!("value {sum:016x}").into_bytes()
+}
+
+/// What one thread does to keys that end with its number, beside a model.
+fn change_own(
+    tree: &Tree<Bytes>,
+    beginnings: &[Vec<u8>],
+    thread: u64,
+    draw: &mut Draw,
+    operations: usize,
+) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut model = BTreeMap::new();
+    for _ in 0..operations {
+        let mut key = draw.one_of(beginnings).clone();
+        // Few ends, so that keys come again, and some that leave a slice.
+        let end = draw.below(1 << 8);
+        key.extend(&mix(end).to_be_bytes()[..(end % 5) as usize]);
+        key.push(thread as u8);
+        let guard = pin();
+        match draw.below(8) {
+            0..4 => {
+                let value = value_for(&key);
+                let old = tree.insert(&key, &value, &guard);
+                assert_eq!(old.as_deref(), model.get(&key).map(Vec::as_slice), "put {key:?}");
+                model.insert(key, value);
+            }
+            4..6 => {
+                let old = tree.remove(&key, &guard);
+                assert_eq!(old.as_deref(), model.remove(&key).as_deref(), "remove {key:?}");
+            }
+            _ => {
+                let found = tree.get(&key, &guard);
+                assert_eq!(found.as_deref(), model.get(&key).map(Vec::as_slice), "get {key:?}");
+            }
+        }
+    }
+    model
+}
+
+/// Layers of long prefixes come, are divided and go: each thread knows its keys, and scans in both
+/// directions stay in order and within their bounds.
+#[test]
+fn keys_of_long_beginnings_are_those_of_their_threads() {
+    let operations = if is_brief() { 20_000 } else { 250_000 } * factor();
+    let seed = seeds()[0];
+    let _seed = Announced(seed);
+    let mut draw = Draw::new(seed);
+    let beginnings = beginnings(&mut draw);
+    let mut tree = Tree::<Bytes>::new();
+    let done = AtomicBool::new(false);
+    let scan = |tree: &Tree<Bytes>, draw: &mut Draw| {
+        let low = draw.one_of(&beginnings);
+        let low = &low[..draw.below(low.len() + 1)];
+        let high = (!draw.one_in(3)).then(|| draw.one_of(&beginnings).as_slice());
+        let backwards = draw.one_in(2);
+        let (mut last, mut left): (Option<Vec<u8>>, _) = (None, draw.below(2000));
+        let visit = |key: &[u8], value: &[u8]| {
+            assert!(key >= low && high.is_none_or(|high| key < high), "{key:?} is outside");
+            let ordered = last.as_deref().is_none_or(|last| (last < key) != backwards);
+            assert!(ordered && last.as_deref() != Some(key), "{key:?} after {last:?}");
+            assert_eq!(value, value_for(key));
+            last = Some(key.to_vec());
+            left -= 1;
+            if left <= 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let mut visit = visit;
+        if backwards {
+            tree.range_rev(low, high, |key, value| visit(key, &value));
+        } else {
+            tree.range(low, high, |key, value| visit(key, &value));
+        }
+    };
+    let models = std::thread::scope(|scope| {
+        let (tree, beginnings, done, scan) = (&tree, &beginnings, &done, &scan);
+        let writers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let mut draw = Draw::new(seed ^ (thread + 1) << 32);
+                scope.spawn(move || change_own(tree, beginnings, thread, &mut draw, operations))
+            })
+            .collect();
+        scope.spawn(move || {
+            let mut draw = Draw::new(seed ^ 1 << 60);
+            while !done.load(Ordering::Relaxed) {
+                scan(tree, &mut draw);
+            }
+        });
+        let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        outcomes.into_iter().map(|model| model.expect("a thread failed")).collect::<Vec<_>>()
+    });
+    let stats = tree.check().unwrap();
+    assert!(stats.prefixes > 10, "{stats:?}");
+    let expected: BTreeMap<_, _> = models.iter().flatten().collect();
+    let mut left = expected.iter();
+    tree.range(b"", None, |key, value| {
+        let (expected, of_it) = left.next().expect("no more keys than the threads have");
+        assert_eq!((key, &*value), (expected.as_slice(), of_it.as_slice()));
+        ControlFlow::Continue(())
+    });
+    assert_eq!(left.next(), None);
+    std::thread::scope(|scope| {
+        for model in &models {
+            let tree = &tree;
+            scope.spawn(move || {
+                model.keys().for_each(|key| assert!(tree.remove(key, &pin()).is_some()));
+            });
+        }
+    });
+    let stats = tree.check().unwrap();
+    assert_eq!((stats.keys, stats.borders, stats.layers, stats.prefixes), (0, 1, 1, 0));
+}
+
+/// Each thread puts and removes keys of its own, which it knows to the value, among layers that
+/// nest and the gaps beside them. Keys that stay are in every scan.
+#[test]
+fn layers_and_gaps_come_and_go_between_threads() {
+    for seed in seeds() {
+        let _seed = Announced(seed);
+        let mut draw = Draw::new(seed);
+        let keys: BTreeSet<Vec<u8>> = (0..1200).map(|_| nested_key(&mut draw)).collect();
+        let keys: Vec<Vec<u8>> = keys.into_iter().collect();
+        // Every eighth stays; neighbours are of different threads.
+        let stays = |at: usize| at.is_multiple_of(8);
+        let stay: BTreeSet<&[u8]> = keys.iter().step_by(8).map(Vec::as_slice).collect();
+        let mut tree = Tree::<Bytes>::new();
+        for key in &stay {
+            assert!(tree.insert(key, key, &pin()).is_none());
+        }
+        let write = |thread: u64| {
+            let mut draw = Draw::new(seed ^ mix(thread));
+            let owns = |at: &usize| !stays(*at) && *at as u64 % (THREADS - 1) == thread;
+            let own: Vec<&Vec<u8>> = (0..keys.len()).filter(owns).map(|at| &keys[at]).collect();
+            let mut there = vec![false; own.len()];
+            for _ in 0..200 * factor() {
+                // All keys of a part come or go.
+                let (start, length) = (draw.below(own.len()), 1 + draw.below(own.len()));
+                let put = draw.below(2) == 0;
+                for at in (start..start + length).map(|at| at % own.len()) {
+                    let guard = pin();
+                    let key = own[at];
+                    let old = if put {
+                        tree.insert(key, key, &guard).is_some()
+                    } else {
+                        tree.remove(key, &guard).is_some()
+                    };
+                    assert_eq!(old, there[at], "{key:?}");
+                    there[at] = put;
+                    assert_eq!(tree.get(key, &guard).is_some(), put, "{key:?}");
+                }
+            }
+            for (key, there) in own.iter().zip(there) {
+                assert_eq!(tree.remove(key, &pin()).is_some(), there, "{key:?}");
+            }
+        };
+        let read = || {
+            for down in [false, true] {
+                let mut seen: Vec<Vec<u8>> = Vec::new();
+                let mut visit = |key: &[u8], value: &[u8]| {
+                    assert_eq!(key, value);
+                    seen.push(key.to_vec());
+                    ControlFlow::Continue(())
+                };
+                if down {
+                    tree.range_rev(b"", None, |key, value| visit(key, &value));
+                    seen.reverse();
+                } else {
+                    tree.range(b"", None, |key, value| visit(key, &value));
+                }
+                assert!(seen.is_sorted_by(|a, b| a < b), "each once and in order");
+                let found = seen.iter().filter(|key| stay.contains(key.as_slice())).count();
+                assert_eq!(found, stay.len(), "keys that stay, down: {down}");
+            }
+            let guard = pin();
+            for key in &stay {
+                assert_eq!(tree.get(key, &guard).as_deref(), Some(*key));
+            }
+        };
+        beside(write, read);
+        assert_eq!(tree.check().unwrap().keys, stay.len() as u64);
+        for key in &stay {
+            assert!(tree.remove(key, &pin()).is_some());
+        }
+        let stats = tree.check().unwrap();
+        let left = (stats.keys, stats.borders, stats.interiors, stats.layers, stats.prefixes);
+        assert_eq!(left, (0, 1, 0, 1, 0));
+    }
 }

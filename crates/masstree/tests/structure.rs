@@ -7,6 +7,15 @@ use std::ops::ControlFlow;
 
 const COUNT: u64 = 20_000;
 
+/// Words of eight bytes that the longest prefix has.
+const PREFIX_WORDS_MAX: u64 = 8191;
+
+/// The layers of keys that share so many words and differ in the next one, alone in their tree. The
+/// tree's own layer has a prefix; each further one has the slice that leads to it besides.
+fn layers_of(words: u64) -> u64 {
+    1 + words.saturating_sub(PREFIX_WORDS_MAX).div_ceil(1 + PREFIX_WORDS_MAX)
+}
+
 fn insert_all(tree: &mut Tree<u64>, keys: impl Iterator<Item = Vec<u8>>) {
     for (number, key) in keys.enumerate() {
         let guard = pin();
@@ -107,8 +116,10 @@ fn a_layer_is_made_for_a_node_full_of_one_slice_only() {
     assert_eq!(tree.stats().layers, 1);
     let mut tree = Tree::<u64>::new();
     insert_all(&mut tree, (0..COUNT).map(layered));
-    // One for the common prefix, and one for each group of keys behind sixteen bytes.
-    assert_eq!(tree.stats().layers, 2 + COUNT / 50);
+    // That of the tree, whose prefix is the common slice, and one for each group of more keys than
+    // a node holds.
+    let stats = tree.check().unwrap();
+    assert_eq!((stats.layers, stats.prefixes), (1 + COUNT / 50, 1));
 }
 
 /// Memory of nodes that went is used again, so filling and emptying does not add up.
@@ -165,37 +176,54 @@ fn a_slice_with_ten_keys_stays_together() {
 fn a_very_deep_trie_is_built_scanned_and_dropped() {
     let mut tree = Tree::<u64>::new();
     let long = vec![7; 200_000];
-    insert_all(&mut tree, [long.clone(), [&long[..], b"1"].concat()].into_iter());
-    insert_all(&mut tree, [long[1..].to_vec(), long[..77].to_vec()].into_iter());
-    assert!(tree.stats().layers > 12_000);
+    let end = |n: u64| [&long[..], format!("{n:04}").as_bytes()].concat();
+    insert_all(&mut tree, (0..10_000).map(end));
+    let chain = layers_of(25_000);
+    let stats = tree.check().unwrap();
+    assert_eq!((stats.layers, stats.prefixes), (chain, chain));
+    // The first leaves the last prefix at its last word, and the third the first prefix. The second
+    // ends where the first leaves. So two layers are divided: the last into one with a prefix and
+    // one without, and the first into two with prefixes.
+    insert_all(&mut tree, [long[1..].to_vec(), long.clone(), long[..77].to_vec()].into_iter());
+    let stats = tree.check().unwrap();
+    assert_eq!((stats.layers, stats.prefixes), (chain + 2, chain + 1));
     let mut lengths = Vec::new();
     tree.range_rev(b"", None, |key, _| {
         lengths.push(key.len());
         ControlFlow::Continue(())
     });
-    assert_eq!(lengths, [200_001, 200_000, 199_999, 77]);
+    assert_eq!(lengths[..10_000], [200_004; 10_000]);
+    assert_eq!(lengths[10_000..], [200_000, 199_999, 77]);
 }
 
-/// A megabyte that two keys share makes 65 thousand layers. Finding a key, beginning a scan at it,
-/// and taking the layers down costs as many steps, not their square.
+/// Four megabytes that keys share make sixty-five layers, each with all the words that a prefix may
+/// have, but for the last. Finding a key, beginning a scan at it, and taking the layers down costs
+/// as many steps as there are words, not their square.
 #[test]
 fn a_deep_trie_costs_as_much_as_its_keys_are_long() {
     let (mut tree, guard) = (Tree::<u64>::new(), pin());
-    let keys = [vec![7; 1 << 20], vec![7; (1 << 20) + 1]];
-    for key in &keys {
-        assert_eq!(tree.insert(key, 1, &guard), None);
+    let mut key = vec![7; 4 << 20];
+    let end = key.len();
+    key.push(0);
+    for n in 0..16 {
+        key[end] = n;
+        assert_eq!(tree.insert(&key, 1, &guard), None);
     }
-    assert!(tree.stats().layers > 65_000);
+    let stats = tree.check().unwrap();
+    // One word is left for the last layer: the slice that leads to it.
+    assert_eq!((stats.layers, stats.prefixes), (layers_of(4 << 17), layers_of(4 << 17) - 1));
+    assert_eq!(stats.layers, 65);
     let mut rows = 0;
     let mut count = || {
         rows += 1;
         ControlFlow::Continue(())
     };
-    assert_eq!(tree.range(&keys[0], None, |_, _| count()), 2);
-    assert_eq!(tree.range_rev(b"", Some(&keys[1]), |_, _| count()), 1);
-    assert_eq!(rows, 3);
-    for key in &keys {
-        assert_eq!(tree.remove(key, &guard), Some(1));
+    assert_eq!(tree.range(&key, None, |_, _| count()), 1);
+    assert_eq!(tree.range_rev(b"", Some(&key), |_, _| count()), 15);
+    assert_eq!(rows, 16);
+    for n in 0..16 {
+        key[end] = n;
+        assert_eq!(tree.remove(&key, &guard), Some(1));
     }
     drop(guard);
     assert_eq!(tree.check().unwrap().layers, 1);

@@ -1,120 +1,85 @@
-//! Scans: what is between two nodes, or behind a layer, changes under them.
+//! Scans: what is between two nodes, or around a layer, changes under them.
 
 use super::*;
+use std::ops::ControlFlow;
 
 /// A scan copies a node while its slots change hands: it must copy again.
 #[test]
 fn a_copy_for_a_scan_is_of_one_version() {
-    let (tree, guard) = (numbers(0..15), pin());
-    let (border, version, _) = stopped(&tree, &number(3));
-    let copy = Copy::of(border, version, &guard);
-    assert!(copy.is_some());
+    let (mut tree, guard) = (numbers(0..15), pin());
+    let key = number(3);
+    let LeafPosition { border, version, .. } = leaf_of(&tree, &key);
+    assert!(Copy::of(border, version, &guard).is_some());
     tree.remove(&number(3), &guard);
     tree.insert(&number(100), 100, &guard);
     assert!(Copy::of(border, version, &guard).is_none());
     assert!(Copy::of(border, border.version().stable(), &guard).is_some());
+    drop(guard);
+    tree.check().unwrap();
+}
+
+/// Walks over all keys in one direction, and calls `meanwhile` at each. Returns the keys,
+/// ascending.
+fn walk(tree: &Tree<u64>, down: bool, mut meanwhile: impl FnMut(&[u8])) -> Vec<Vec<u8>> {
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    let visit = |key: &[u8], _: u64| {
+        seen.push(key.to_vec());
+        meanwhile(key);
+        ControlFlow::Continue(())
+    };
+    if down {
+        tree.range_rev(b"", None, visit);
+        seen.reverse();
+    } else {
+        tree.range(b"", None, visit);
+    }
+    assert!(seen.is_sorted_by(|a, b| a < b), "each key once, in order");
+    seen
 }
 
 /// A scan that stands between two nodes goes on where it was, whatever became of them.
 #[test]
 fn a_scan_goes_on_where_its_node_was() {
-    for backwards in [false, true] {
-        let (mut tree, mut seen) = (numbers(0..600), Vec::new());
-        let visit = |key: &[u8]| {
+    for down in [false, true] {
+        let mut tree = numbers(0..600);
+        let stays = |n: u64| n.is_multiple_of(50);
+        let seen = walk(&tree, down, |key| {
             let n = u64::from_be_bytes(key.try_into().unwrap());
-            seen.push(n);
-            // Empties the nodes around, except for the multiples of 50.
-            let around = n.saturating_sub(30)..(n + 30).min(600);
-            for other in around.filter(|other| !other.is_multiple_of(50)) {
+            // Empties the nodes around.
+            for other in (n.saturating_sub(30)..(n + 30).min(600)).filter(|n| !stays(*n)) {
                 tree.remove(&number(other), &pin());
             }
-            std::ops::ControlFlow::Continue(())
-        };
-        let mut visit = visit;
-        if backwards {
-            tree.range_rev(b"", None, |key, _| visit(key));
-            seen.reverse();
-        } else {
-            tree.range(b"", None, |key, _| visit(key));
-        }
-        assert!(seen.is_sorted_by(|a, b| a < b));
-        let stayed: Vec<_> = seen.into_iter().filter(|n| n.is_multiple_of(50)).collect();
-        assert_eq!(stayed, (0..12).map(|n| n * 50).collect::<Vec<_>>());
-        tree.check().unwrap();
-    }
-}
-
-/// A layer goes while a scan is in it; its memory is used again at once, or not at all.
-#[test]
-fn a_scan_goes_on_behind_a_layer_that_went() {
-    let key = |group: u64, n: u64| format!("{group:016}{n:016}").into_bytes();
-    for (backwards, again) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut tree = Tree::<u64>::new();
-        for group in 0..20 {
-            (0..40).for_each(|n| assert!(tree.insert(&key(group, n), n, &pin()).is_none()));
-        }
-        let mut seen = Vec::new();
-        let visit = |seen: &mut Vec<Vec<u8>>, found: &[u8]| {
-            seen.push(found.to_vec());
-            let text = std::str::from_utf8(found).unwrap();
-            let (group, n): (u64, u64) = (text[..16].parse().unwrap(), text[16..].parse().unwrap());
-            if group.is_multiple_of(3) && n == 20 {
-                for n in 0..40 {
-                    tree.remove(&key(group, n), &pin());
-                }
-                for n in (0..40).filter(|_| again) {
-                    assert!(tree.insert(&key(group + 100, n), n, &pin()).is_none());
-                }
-            }
-            std::ops::ControlFlow::Continue(())
-        };
-        if backwards {
-            tree.range_rev(b"", Some(&key(99, 0)), |key, _| visit(&mut seen, key));
-            seen.reverse();
-        } else {
-            tree.range(b"", Some(&key(99, 0)), |key, _| visit(&mut seen, key));
-        }
-        assert!(seen.is_sorted_by(|a, b| a < b));
-        for group in (0..20).filter(|group: &u64| !group.is_multiple_of(3)) {
-            let whole = (0..40).all(|n| seen.contains(&key(group, n)));
-            assert!(whole, "group {group}");
+        });
+        for n in (0..600).filter(|n| stays(*n)) {
+            assert!(seen.contains(&number(n).to_vec()), "{n}, down: {down}");
         }
         tree.check().unwrap();
     }
 }
 
-/// While a scan is in a layer, the entry of that layer and its neighbours move into a layer of
-/// their slice. When the scan comes back, it must not begin that layer at its end.
+/// Layers around a scan go, come, begin and are divided, and gaps are filled: every key that stays
+/// is visited.
 #[test]
-fn a_scan_goes_on_in_the_midst_of_a_group_that_moved() {
-    let flat = |n: u64| format!("ONESLICE{n:08}").into_bytes();
-    let below = |n: u64| [&flat(7)[..], &number(n)].concat();
-    for backwards in [false, true] {
-        let mut tree = Tree::<u64>::new();
-        for n in 0..14 {
-            tree.insert(&flat(n), n, &pin());
-        }
-        (0..2).for_each(|n| assert!(tree.insert(&below(n), n, &pin()).is_none()));
-        assert_eq!(tree.stats().layers, 2);
-        let mut seen = Vec::new();
-        let visit = |seen: &mut Vec<Vec<u8>>, key: &[u8]| {
-            if key.len() > 16 {
-                tree.insert(b"ONESLICE9", 0, &pin());
-                tree.insert(b"ONESLICE90", 0, &pin());
+fn a_scan_goes_on_among_layers_that_change() {
+    let stays = staying();
+    for (name, change) in CHANGES {
+        for down in [false, true] {
+            for moment in (0..stays.len()).step_by(7) {
+                let mut tree = among_layers();
+                let mut visits = 0;
+                let seen = walk(&tree, down, |_| {
+                    visits += 1;
+                    if visits == moment + 1 {
+                        change(&tree);
+                    }
+                });
+                for key in &stays {
+                    let there = seen.binary_search(key).is_ok();
+                    assert!(there, "{name} at {moment}, down: {down}: {key:?}");
+                }
+                tree.check().unwrap();
             }
-            seen.push(key.to_vec());
-            std::ops::ControlFlow::Continue(())
-        };
-        if backwards {
-            tree.range_rev(b"", Some(b"ONESLICE8"), |key, _| visit(&mut seen, key));
-            seen.reverse();
-        } else {
-            tree.range(b"", Some(b"ONESLICE8"), |key, _| visit(&mut seen, key));
         }
-        let mut expected: Vec<_> = (0..14).map(flat).chain((0..2).map(below)).collect();
-        expected.sort_unstable();
-        assert_eq!(seen, expected, "backwards: {backwards}");
-        assert_eq!(tree.check().unwrap().layers, 3);
     }
 }
 
@@ -122,22 +87,97 @@ fn a_scan_goes_on_in_the_midst_of_a_group_that_moved() {
 #[test]
 fn a_scan_passes_a_key_that_went() {
     let key = |n: u64| format!("{n:08} with an end that needs a cell").into_bytes();
-    for backwards in [false, true] {
-        let tree = Tree::<Bytes>::new();
+    for down in [false, true] {
+        let mut tree = Tree::<Bytes>::new();
         (0..3).for_each(|n| assert!(tree.insert(&key(n), b"a long value", &pin()).is_none()));
         let mut seen = Vec::new();
         let visit = |seen: &mut Vec<Vec<u8>>, found: &[u8], value: &[u8]| {
             assert_eq!(value, b"a long value");
             seen.push(found.to_vec());
             tree.remove(&key(1), &pin());
-            std::ops::ControlFlow::Continue(())
+            ControlFlow::Continue(())
         };
-        if backwards {
+        if down {
             tree.range_rev(b"", None, |key, value| visit(&mut seen, key, &value));
             seen.reverse();
         } else {
             tree.range(b"", None, |key, value| visit(&mut seen, key, &value));
         }
         assert_eq!(seen, [key(0), key(2)]);
+        tree.check().unwrap();
+    }
+}
+
+/// A scan stands in a node that begins a layer, or the keys of which are detached: the cells that
+/// it has copied lose their values.
+#[test]
+fn a_scan_goes_on_in_a_node_that_begins_a_layer() {
+    let value = |n: u64| format!("the value of {n}, not inline").into_bytes();
+    for (others, ended) in [(false, false), (true, false), (true, true)] {
+        for (down, moment) in [false, true].into_iter().flat_map(|d| (0..14).map(move |m| (d, m))) {
+            let mut tree = Tree::<Bytes>::new();
+            let set = |n| assert!(tree.insert(&grouped(5, n), &value(n), &pin()).is_none());
+            if others {
+                put(&tree, (10..30).map(|n| vec![n]), b"another value, not inline");
+            }
+            if ended {
+                put(&tree, [vec![5; 8]].into_iter(), b"another value, not inline");
+            }
+            (0..14).for_each(set);
+            if ended {
+                remove(&tree, [vec![5; 8]].into_iter());
+            }
+            let layers = tree.stats().layers;
+            let mut seen = Vec::new();
+            let mut visit = |key: &[u8], found: &[u8]| {
+                if key[0] == 5 {
+                    let n = u64::from_be_bytes(*key.last_chunk().unwrap());
+                    assert_eq!((key, found), (&grouped(5, n)[..], &value(n)[..]));
+                    if seen.len() == moment {
+                        (100..103).for_each(set);
+                    }
+                    seen.push(n);
+                }
+                ControlFlow::Continue(())
+            };
+            if down {
+                tree.range_rev(b"", None, |key, value| visit(key, &value));
+                seen.reverse();
+            } else {
+                tree.range(b"", None, |key, value| visit(key, &value));
+            }
+            assert!(seen.is_sorted_by(|a, b| a < b) && (0..14).all(|n| seen.contains(&n)));
+            let stats = tree.stats();
+            assert_eq!((stats.layers - layers, stats.prefixes), (u64::from(others), 1));
+            tree.check().unwrap();
+        }
+    }
+}
+
+/// While a scan is in a layer, its prefix is divided, all keys of the layer go, and the memory of
+/// both is that of other layers.
+#[test]
+fn a_scan_goes_on_after_a_layer_that_was_divided_and_went() {
+    for down in [false, true] {
+        for moment in [0, 20, 39] {
+            let mut tree = with_gaps();
+            let mut visits = 0;
+            let seen = walk(&tree, down, |key| {
+                visits += usize::from(key[0] == 20);
+                if visits == moment + 1 && key[0] == 20 {
+                    for byte in [0, 255] {
+                        let mut other = grouped(20, 0);
+                        other[16] = byte;
+                        put(&tree, [other].into_iter(), 1);
+                    }
+                    remove(&tree, (0..40).map(|n| grouped(20, n)));
+                    [5, 21, 35].iter().for_each(|g| put(&tree, (0..40).map(|n| grouped(*g, n)), 1));
+                }
+            });
+            for key in (0..40).flat_map(|n| [grouped(10, n), grouped(30, n)]) {
+                assert!(seen.binary_search(&key).is_ok(), "{key:?} at {moment}, down: {down}");
+            }
+            tree.check().unwrap();
+        }
     }
 }
