@@ -8,9 +8,11 @@
 
 mod engine;
 mod extras;
+mod gaps;
 mod lines;
 mod memory;
 mod model;
+mod prefixes;
 #[cfg(shuttle)]
 mod shuttled;
 mod stress;
