@@ -26,7 +26,7 @@ use phases::{INSERT, KINDS, THREADS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-/// An access that is no transfer has its share of the instructions: a get takes about 150 ns.
+/// An access that is no transfer has its share of the instructions: a get takes about 110 ns.
 const COSTS: Costs = Costs { access_ns: 2, transfer_ns: 100, reads_in_turn: false };
 /// Lines that a descent prefetches.
 const PREFETCHED: u64 = 7;
