@@ -129,7 +129,7 @@ impl Session for TreeSession<'_> {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        Ok(self.store.tree.range(low, high, |key, value| visit(key, &value)))
+        Ok(self.store.tree.scan(low, high, |key, value| visit(key, &value)))
     }
 
     fn scan_rev(
@@ -138,7 +138,7 @@ impl Session for TreeSession<'_> {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        Ok(self.store.tree.range_rev(low, high, |key, value| visit(key, &value)))
+        Ok(self.store.tree.scan_rev(low, high, |key, value| visit(key, &value)))
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {

@@ -312,8 +312,8 @@ impl<V: Slot> Tree<V> {
         Ok(stored)
     }
 
-    /// Visits the keys that begin with `prefix`, ascending, as [`Tree::range`] does.
-    pub fn prefix(
+    /// Visits the keys that begin with `prefix`, ascending, as [`Tree::scan`] does.
+    pub fn scan_prefix(
         &self,
         prefix: &[u8],
         visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
@@ -327,7 +327,7 @@ impl<V: Slot> Tree<V> {
             }
             high
         });
-        self.range(prefix, high.as_deref(), visit)
+        self.scan(prefix, high.as_deref(), visit)
     }
 
     /// Visits the keys with `low <= key < high`, ascending, until `visit` breaks off. `None` as
@@ -337,7 +337,7 @@ impl<V: Slot> Tree<V> {
     /// order; a key that is inserted or removed meanwhile may be visited. No lock is held during a
     /// visit, so it may use the tree. The scan pins by itself, again for each node. It delays no
     /// reclamation if the caller has no guard.
-    pub fn range(
+    pub fn scan(
         &self,
         low: &[u8],
         high: Option<&[u8]>,
@@ -348,8 +348,8 @@ impl<V: Slot> Tree<V> {
         })
     }
 
-    /// As [`Tree::range`], descending, over the same keys.
-    pub fn range_rev(
+    /// As [`Tree::scan`], descending, over the same keys.
+    pub fn scan_rev(
         &self,
         low: &[u8],
         high: Option<&[u8]>,
@@ -363,7 +363,7 @@ impl<V: Slot> Tree<V> {
     /// Calls `visit` with the first key and its value; `None` if there is none.
     pub fn first<T>(&self, visit: impl FnOnce(&[u8], V::Ref<'_>) -> T) -> Option<T> {
         let (mut visit, mut result) = (Some(visit), None);
-        self.range(b"", None, |key, value| {
+        self.scan(b"", None, |key, value| {
             result = visit.take().map(|visit| visit(key, value));
             ControlFlow::Break(())
         });
@@ -373,7 +373,7 @@ impl<V: Slot> Tree<V> {
     /// Calls `visit` with the last key and its value; `None` if there is none.
     pub fn last<T>(&self, visit: impl FnOnce(&[u8], V::Ref<'_>) -> T) -> Option<T> {
         let (mut visit, mut result) = (Some(visit), None);
-        self.range_rev(b"", None, |key, value| {
+        self.scan_rev(b"", None, |key, value| {
             result = visit.take().map(|visit| visit(key, value));
             ControlFlow::Break(())
         });

@@ -11,7 +11,7 @@ type Rows = Vec<(Vec<u8>, u64)>;
 
 fn rows(tree: &Tree<u64>, prefix: &[u8]) -> Rows {
     let mut rows = Vec::new();
-    tree.prefix(prefix, |key, value| {
+    tree.scan_prefix(prefix, |key, value| {
         rows.push((key.to_vec(), value));
         ControlFlow::Continue(())
     });

@@ -155,7 +155,7 @@ fn every_order_of_layers_and_gaps_ends_with_one_node() {
                     assert_eq!(tree.remove(key, &guard), Some(1), "{fill:?} {empty:?}");
                 }
                 let left = empty[at + 1..].iter().map(|group| groups[*group].len()).sum::<usize>();
-                assert_eq!(tree.range(b"", None, |_, _| ControlFlow::Continue(())), left as u64);
+                assert_eq!(tree.scan(b"", None, |_, _| ControlFlow::Continue(())), left as u64);
             }
             drop(guard);
             let stats = tree.check().unwrap();

@@ -102,7 +102,7 @@ fn apart(tree: &mut Tree<u64>) {
         performer.operation(INSERT, || assert!(tree.insert(&key, 1, &pin()).is_none()));
         let mut left = 49;
         let visited = performer.operation(SCAN, || {
-            tree.range(&key, None, |_, _| {
+            tree.scan(&key, None, |_, _| {
                 left -= 1;
                 if left < 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })

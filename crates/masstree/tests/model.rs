@@ -95,13 +95,13 @@ fn compare_scan(tree: &Tree<Bytes>, model: &Model, keys: &[Key], draw: &mut Draw
 
     let mut found = Vec::new();
     let visited =
-        tree.range(&low, high.as_deref(), |key, value| rows(&mut found, key, &value, most));
+        tree.scan(&low, high.as_deref(), |key, value| rows(&mut found, key, &value, most));
     assert_eq!(visited, found.len() as u64);
     assert_eq!(found, expected[..expected.len().min(most)], "from {low:?} to {high:?}");
 
     let mut found = Vec::new();
     let visited =
-        tree.range_rev(&low, high.as_deref(), |key, value| rows(&mut found, key, &value, most));
+        tree.scan_rev(&low, high.as_deref(), |key, value| rows(&mut found, key, &value, most));
     assert_eq!(visited, found.len() as u64);
     let expected: Vec<_> = expected.into_iter().rev().take(most).collect();
     assert_eq!(found, expected, "backwards from {high:?} to {low:?}");

@@ -52,13 +52,13 @@ pub(crate) fn compare_range(tree: &Tree<u64>, model: &Model, low: &[u8], high: O
         .map(|(key, value)| (key.clone(), *value))
         .collect();
     let mut found = Vec::new();
-    tree.range(low, high, |key, value| {
+    tree.scan(low, high, |key, value| {
         found.push((key.to_vec(), value));
         ControlFlow::Continue(())
     });
     assert_eq!(found, expected, "from {low:?} to {high:?}");
     found.clear();
-    tree.range_rev(low, high, |key, value| {
+    tree.scan_rev(low, high, |key, value| {
         found.push((key.to_vec(), value));
         ControlFlow::Continue(())
     });

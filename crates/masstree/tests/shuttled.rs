@@ -90,7 +90,7 @@ fn together_after(
     let mut tree = Arc::into_inner(tree).expect("all others have ended");
     let after = tree.check().expect("a sound structure");
     let mut found = Keys::new();
-    tree.range(b"", None, |key: &[u8], value| {
+    tree.scan(b"", None, |key: &[u8], value| {
         found.insert(key.to_vec(), value);
         ControlFlow::Continue(())
     });
@@ -129,10 +129,10 @@ fn walk(tree: &Tree<u64>, stays: &[(Vec<u8>, u64)], from: usize, down: bool) {
         ControlFlow::Continue(())
     };
     if down {
-        tree.range_rev(b"", bound, &mut visit);
+        tree.scan_rev(b"", bound, &mut visit);
         seen.reverse();
     } else {
-        tree.range(bound.unwrap_or_default(), None, &mut visit);
+        tree.scan(bound.unwrap_or_default(), None, &mut visit);
     }
     assert!(seen.is_sorted_by(|a, b| a.0 < b.0), "each once and in order: {seen:?}");
     for stay in stays {

@@ -131,7 +131,7 @@ fn keys_that_stay_are_always_found() {
                 });
                 drop(guard);
                 let mut seen = Vec::new();
-                tree.range(b"", None, |key, found| {
+                tree.scan(b"", None, |key, found| {
                     seen.push(check_row(key, &found));
                     ControlFlow::Continue(())
                 });
@@ -139,7 +139,7 @@ fn keys_that_stay_are_always_found() {
                 seen.retain(|n| stays(*n));
                 assert_eq!(seen, expected, "a scan sees all that stay");
                 let mut seen = Vec::new();
-                tree.range_rev(b"", None, |key, found| {
+                tree.scan_rev(b"", None, |key, found| {
                     seen.push(check_row(key, &found));
                     ControlFlow::Continue(())
                 });
@@ -192,10 +192,10 @@ fn scans_stay_in_order_while_layers_come_and_go() {
                     ControlFlow::Continue(())
                 };
                 if backwards {
-                    tree.range_rev(b"", None, |key, value| visit(&mut seen, key, &value));
+                    tree.scan_rev(b"", None, |key, value| visit(&mut seen, key, &value));
                     seen.reverse();
                 } else {
-                    tree.range(b"", None, |key, value| visit(&mut seen, key, &value));
+                    tree.scan(b"", None, |key, value| visit(&mut seen, key, &value));
                 }
                 assert!(seen.is_sorted_by(|a, b| a < b), "in order, each once");
                 seen.retain(|key| expected.contains(key));
@@ -383,7 +383,7 @@ fn queues_beside_each_other_lose_nothing() {
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 let mut seen = BTreeSet::new();
-                let visited = tree.range_rev(b"", None, |key, _| {
+                let visited = tree.scan_rev(b"", None, |key, _| {
                     seen.insert(key.to_vec());
                     ControlFlow::Continue(())
                 });
@@ -485,9 +485,9 @@ fn keys_of_long_beginnings_are_those_of_their_threads() {
         };
         let mut visit = visit;
         if backwards {
-            tree.range_rev(low, high, |key, value| visit(key, &value));
+            tree.scan_rev(low, high, |key, value| visit(key, &value));
         } else {
-            tree.range(low, high, |key, value| visit(key, &value));
+            tree.scan(low, high, |key, value| visit(key, &value));
         }
     };
     let models = std::thread::scope(|scope| {
@@ -512,7 +512,7 @@ fn keys_of_long_beginnings_are_those_of_their_threads() {
     assert!(stats.prefixes > 10, "{stats:?}");
     let expected: BTreeMap<_, _> = models.iter().flatten().collect();
     let mut left = expected.iter();
-    tree.range(b"", None, |key, value| {
+    tree.scan(b"", None, |key, value| {
         let (expected, of_it) = left.next().expect("no more keys than the threads have");
         assert_eq!((key, &*value), (expected.as_slice(), of_it.as_slice()));
         ControlFlow::Continue(())
@@ -581,10 +581,10 @@ fn layers_and_gaps_come_and_go_between_threads() {
                     ControlFlow::Continue(())
                 };
                 if down {
-                    tree.range_rev(b"", None, |key, value| visit(key, &value));
+                    tree.scan_rev(b"", None, |key, value| visit(key, &value));
                     seen.reverse();
                 } else {
-                    tree.range(b"", None, |key, value| visit(key, &value));
+                    tree.scan(b"", None, |key, value| visit(key, &value));
                 }
                 assert!(seen.is_sorted_by(|a, b| a < b), "each once and in order");
                 let found = seen.iter().filter(|key| stay.contains(key.as_slice())).count();

@@ -69,7 +69,7 @@ fn every_order_of_filling_and_emptying_keeps_the_invariants() {
                 insert_all(&mut tree, (0..COUNT).map(fill).map(make));
                 let mut rows = 0;
                 let mut last = None;
-                tree.range(b"", None, |key, _| {
+                tree.scan(b"", None, |key, _| {
                     assert!(last.as_deref() < Some(key));
                     last = Some(key.to_vec());
                     rows += 1;
@@ -188,7 +188,7 @@ fn a_very_deep_trie_is_built_scanned_and_dropped() {
     let stats = tree.check().unwrap();
     assert_eq!((stats.layers, stats.prefixes), (chain + 2, chain + 1));
     let mut lengths = Vec::new();
-    tree.range_rev(b"", None, |key, _| {
+    tree.scan_rev(b"", None, |key, _| {
         lengths.push(key.len());
         ControlFlow::Continue(())
     });
@@ -218,8 +218,8 @@ fn a_deep_trie_costs_as_much_as_its_keys_are_long() {
         rows += 1;
         ControlFlow::Continue(())
     };
-    assert_eq!(tree.range(&key, None, |_, _| count()), 1);
-    assert_eq!(tree.range_rev(b"", Some(&key), |_, _| count()), 15);
+    assert_eq!(tree.scan(&key, None, |_, _| count()), 1);
+    assert_eq!(tree.scan_rev(b"", Some(&key), |_, _| count()), 15);
     assert_eq!(rows, 16);
     for n in 0..16 {
         key[end] = n;
@@ -247,10 +247,10 @@ fn scans_pass_through_emptied_layers() {
         keys.push(key.to_vec());
         ControlFlow::Continue(())
     };
-    tree.range(b"", None, |key, _| collect(&mut up, key));
+    tree.scan(b"", None, |key, _| collect(&mut up, key));
     assert_eq!(up, all(0..10).chain(all(20..30)).collect::<Vec<_>>());
     let mut down = Vec::new();
-    tree.range_rev(b"", None, |key, _| collect(&mut down, key));
+    tree.scan_rev(b"", None, |key, _| collect(&mut down, key));
     up.reverse();
     assert_eq!(down, up);
     insert_all(&mut tree, all(10..20));

@@ -192,7 +192,7 @@ fn write_part(
     let (mut from, mut next) = (low.to_vec(), Vec::new());
     loop {
         let mut is_end = true;
-        core.tree.range(&from, high, |key, row| {
+        core.tree.scan(&from, high, |key, row| {
             if core.is_dead(&Row::of(&row)) || !writer.push(key, &row) {
                 return ControlFlow::Continue(());
             }

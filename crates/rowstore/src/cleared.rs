@@ -166,7 +166,7 @@ impl Core {
         }
         let mut dead: Vec<Vec<u8>> = Vec::new();
         let (mut rows, mut next) = (0, Vec::new());
-        self.tree.range(&pass.from, None, |key, row| {
+        self.tree.scan(&pass.from, None, |key, row| {
             rows += 1;
             if self.is_dead(&Row::of(&row)) {
                 dead.push(key.to_vec());

@@ -57,7 +57,7 @@ impl<'a> EvictionPass<'a> {
         let mut wanted = excess;
         let mut last = Vec::new();
         let victims = &mut self.victims;
-        core.tree.range(&self.hand, None, |key, row| {
+        core.tree.scan(&self.hand, None, |key, row| {
             rows += 1;
             if !(memory.test_and_clear_read(key) && spares_read) {
                 wanted -= cost(key.len(), row.len());

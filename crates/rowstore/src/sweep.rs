@@ -55,7 +55,7 @@ impl Sweep {
         let mut due: Vec<(Vec<u8>, u64)> = Vec::new();
         let mut slice = Slice { rows: 0, removed: 0, is_end: true };
         let mut last = Vec::new();
-        core.tree.range(&self.from, None, |key, bytes| {
+        core.tree.scan(&self.from, None, |key, bytes| {
             slice.rows += 1;
             let row = Row::of(&bytes);
             if row.is_expired(now_ms) && !core.is_dead(&row) {

@@ -153,7 +153,7 @@ fn account(tree: &mut Tree<u64>, blobs: &mut Tree<Bytes>) {
             performer.operation(REMOVE, || tree.remove(&new, &pin()));
             let mut left = iter::repeat_n(ControlFlow::Continue(()), 49);
             performer.operation(SCAN, || {
-                tree.range(&first, None, |_, _| left.next().unwrap_or(ControlFlow::Break(())))
+                tree.scan(&first, None, |_, _| left.next().unwrap_or(ControlFlow::Break(())))
             });
             tree.insert(&new, 1, &pin());
         }

@@ -28,10 +28,10 @@ fn walk(tree: &Tree<u64>, down: bool, mut meanwhile: impl FnMut(&[u8])) -> Vec<V
         ControlFlow::Continue(())
     };
     if down {
-        tree.range_rev(b"", None, visit);
+        tree.scan_rev(b"", None, visit);
         seen.reverse();
     } else {
-        tree.range(b"", None, visit);
+        tree.scan(b"", None, visit);
     }
     assert!(seen.is_sorted_by(|a, b| a < b), "each key once, in order");
     seen
@@ -98,10 +98,10 @@ fn a_scan_passes_a_key_that_went() {
             ControlFlow::Continue(())
         };
         if down {
-            tree.range_rev(b"", None, |key, value| visit(&mut seen, key, &value));
+            tree.scan_rev(b"", None, |key, value| visit(&mut seen, key, &value));
             seen.reverse();
         } else {
-            tree.range(b"", None, |key, value| visit(&mut seen, key, &value));
+            tree.scan(b"", None, |key, value| visit(&mut seen, key, &value));
         }
         assert_eq!(seen, [key(0), key(2)]);
         tree.check().unwrap();
@@ -141,10 +141,10 @@ fn a_scan_goes_on_in_a_node_that_begins_a_layer() {
                 ControlFlow::Continue(())
             };
             if down {
-                tree.range_rev(b"", None, |key, value| visit(key, &value));
+                tree.scan_rev(b"", None, |key, value| visit(key, &value));
                 seen.reverse();
             } else {
-                tree.range(b"", None, |key, value| visit(key, &value));
+                tree.scan(b"", None, |key, value| visit(key, &value));
             }
             assert!(seen.is_sorted_by(|a, b| a < b) && (0..14).all(|n| seen.contains(&n)));
             let stats = tree.stats();

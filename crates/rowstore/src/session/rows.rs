@@ -233,9 +233,9 @@ impl Session<'_> {
     ) {
         let tree = &self.core.tree;
         if is_reverse {
-            tree.range_rev(low, high, |key, bytes| each(key, Row::of(&bytes)));
+            tree.scan_rev(low, high, |key, bytes| each(key, Row::of(&bytes)));
         } else {
-            tree.range(low, high, |key, bytes| each(key, Row::of(&bytes)));
+            tree.scan(low, high, |key, bytes| each(key, Row::of(&bytes)));
         }
     }
 }
