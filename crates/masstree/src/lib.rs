@@ -36,7 +36,7 @@
 //! | suffixes in a bag in or beside the node | the second slice in the node, the rest in an immutable cell, told apart by fingerprints |
 //! | 15-way interior nodes with pointers | 24 separators and 32-bit handles, in as many lines |
 //! | binary search | all slices at once, with vector instructions where the processor has them |
-//! | linked list of border nodes | none: a scan keeps its path (`scan.rs`) |
+//! | linked list of border nodes | none: a scan keeps its path (`path.rs`) |
 //! | split marks bottom-up, readers move right | all nodes of a split are locked, then marked: one step to readers |
 //! | values by pointer | numbers and short values in the word |
 //! | nodes freed by epochs | nodes reused at once: their memory only ever holds nodes |
@@ -54,7 +54,7 @@
 //! - locks of two layers in both orders: all locks are taken upward;
 //! - a permutation published without the lock: never;
 //! - a data race on plain memory: all fields are atomics;
-//! - a scan that does not end in an empty layer: it moves on at every node (`scan.rs`);
+//! - a scan that does not end in an empty layer: it moves on at every node (`path.rs`);
 //! - emptied nodes and layers that stay: an emptied tree is one node.
 //!
 //! ```
@@ -81,6 +81,7 @@ mod layer;
 mod many;
 mod node;
 mod parts;
+mod path;
 mod permutation;
 mod prefix;
 #[cfg(test)]

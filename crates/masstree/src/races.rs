@@ -21,8 +21,8 @@ use crate::descent::{
 };
 use crate::key::{Fence, Rest};
 use crate::node::{BorderRef, InteriorRef, Kind, NodeRef};
+use crate::path::Copy;
 use crate::reclaim::{Reclaimed, reclaim_nodes, remove_border, shrink};
-use crate::scan::Copy;
 use crate::slot::Unpublished;
 use crate::{Boxed, Bytes, Slot, Tree};
 use keyrack_concurrent::pin;
