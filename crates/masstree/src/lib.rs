@@ -72,6 +72,7 @@ mod block;
 mod cell;
 mod change;
 mod check;
+mod cursor;
 mod descent;
 mod engine;
 mod entry;
@@ -94,6 +95,7 @@ mod slot;
 mod split;
 mod tree;
 
+pub use cursor::Cursor;
 pub use engine::engine;
 pub use hint::Hint;
 pub use shape::Stats;

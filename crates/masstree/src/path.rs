@@ -44,8 +44,8 @@ struct Step<'t> {
 
 /// A border node at one moment.
 pub(crate) struct Copy {
-    pub(crate) entries: [Entry; WIDTH],
-    pub(crate) count: usize,
+    entries: [Entry; WIDTH],
+    count: usize,
 }
 
 /// Where a path has come to.
@@ -58,10 +58,13 @@ pub(crate) enum At<'t> {
 }
 
 impl Copy {
+    /// Of no node.
+    pub(crate) const EMPTY: Copy = Copy { entries: [Entry::EMPTY; WIDTH], count: 0 };
+
     /// The node as it was while it had `version`, if it still has. Covered by the guard.
     pub(crate) fn of(border: BorderRef<'_>, version: Version, guard: &Guard) -> Option<Self> {
         let copy = guard.protect(|| {
-            let mut copy = Copy { entries: [Entry::EMPTY; WIDTH], count: 0 };
+            let mut copy = Copy::EMPTY;
             for slot in border.permutation().slots() {
                 copy.entries[copy.count] = border.entry(slot);
                 copy.count += 1;
@@ -71,7 +74,8 @@ impl Copy {
         border.version().validate(version).then_some(copy)
     }
 
-    fn entries(&self) -> &[Entry] {
+    #[inline]
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries[..self.count]
     }
 }

@@ -89,9 +89,10 @@ impl<'t> Scan<'t> {
             };
             let Some(copy) = copy else { return self.keep_last(inside) };
             self.path.prefetch(&copy);
-            for at in 0..copy.count {
-                let index = if direction == Direction::Up { at } else { copy.count - 1 - at };
-                let entry = &copy.entries[index];
+            let entries = copy.entries();
+            for at in 0..entries.len() {
+                let index = if direction == Direction::Up { at } else { entries.len() - 1 - at };
+                let entry = &entries[index];
                 let read = self.path.read(entry, at == 0, &mut self.key, &self.guard);
                 let Some(value) = read else { return self.keep_last(inside) };
                 inside = inside || is_inside(&self.key);

@@ -3,6 +3,7 @@
 use crate::cell::Cell;
 use crate::change::{change, change_at, change_hinted};
 use crate::check::check;
+use crate::cursor::Cursor;
 use crate::descent::{Destination, Finger, Value, descend, get, get_here, value_of};
 use crate::entry::Entry;
 use crate::hint::Hint;
@@ -380,6 +381,12 @@ impl<V: Slot> Tree<V> {
         result
     }
 
+    /// A cursor, before the first key.
+    #[must_use]
+    pub fn cursor<'g>(&'g self, guard: &'g Guard) -> Cursor<'g, V> {
+        Cursor::new(&self.shape, guard)
+    }
+
     /// The number of keys; an estimate while writers are active.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -419,7 +426,7 @@ impl<V: Slot> Tree<V> {
     }
 }
 
-fn lend<V: Slot>(raw: u64, _pinned: &Guard) -> V::Ref<'_> {
+pub(crate) fn lend<V: Slot>(raw: u64, _pinned: &Guard) -> V::Ref<'_> {
     // SAFETY: the word was read from a live entry, or unlinked by this thread, since the guard
     // was pinned; values are retired after they were unlinked.
     unsafe { V::lend(raw) }

@@ -8,11 +8,11 @@ use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-type Key = Vec<u8>;
+pub(crate) type Key = Vec<u8>;
 type Model = BTreeMap<Key, Vec<u8>>;
 
 /// Families of keys, each a known way to break a trie of slices.
-fn families() -> Vec<(&'static str, Vec<Key>)> {
+pub(crate) fn families() -> Vec<(&'static str, Vec<Key>)> {
     let text = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     let repeat = |byte: u8, lengths: &mut dyn Iterator<Item = usize>| -> Vec<Key> {
         lengths.map(|len| vec![byte; len]).collect()
@@ -74,18 +74,20 @@ fn rows(rows: &mut Vec<(Key, Vec<u8>)>, key: &[u8], value: &[u8], most: usize) -
     if rows.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
+/// One of the keys, or one that is a byte longer or shorter.
+pub(crate) fn near(keys: &[Key], draw: &mut Draw) -> Key {
+    let mut key = draw.one_of(keys).clone();
+    match draw.below(4) {
+        0 => key.push(draw.next() as u8),
+        1 => drop(key.pop()),
+        _ => {}
+    }
+    key
+}
+
 fn compare_scan(tree: &Tree<Bytes>, model: &Model, keys: &[Key], draw: &mut Draw) {
-    let bound = |draw: &mut Draw| {
-        let mut key = draw.one_of(keys).clone();
-        match draw.below(4) {
-            0 => key.push(draw.next() as u8),
-            1 => drop(key.pop()),
-            _ => {}
-        }
-        key
-    };
-    let low = if draw.below(4) == 0 { Vec::new() } else { bound(draw) };
-    let high = (draw.below(3) > 0).then(|| bound(draw));
+    let low = if draw.below(4) == 0 { Vec::new() } else { near(keys, draw) };
+    let high = (draw.below(3) > 0).then(|| near(keys, draw));
     let most = [1, 5, 20, usize::MAX][draw.below(4)];
     let inside = model
         .range(low.clone()..)
