@@ -81,6 +81,7 @@ mod key;
 mod layer;
 mod many;
 mod node;
+mod ordered;
 mod parts;
 mod path;
 mod permutation;

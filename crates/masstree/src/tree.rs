@@ -1,23 +1,21 @@
-//! The tree: the public operations. `change.rs` has the change of one key.
+//! The tree: the operations on single keys and on lists of keys. `ordered.rs` has those that follow
+//! the order of the keys, and `change.rs` the change of one key.
 
 use crate::cell::Cell;
 use crate::change::{change, change_at, change_hinted};
 use crate::check::check;
-use crate::cursor::Cursor;
 use crate::descent::{Destination, Finger, Value, descend, get, get_here, value_of};
 use crate::entry::Entry;
 use crate::hint::Hint;
 use crate::many::search_many;
 use crate::node::Kind;
 use crate::parts::parts;
-use crate::scan;
 use crate::shape::{Shape, Stats};
 use crate::slot::{Comparable, Slot, Unpublished};
 use keyrack_concurrent::{Guard, Part};
 use keyrack_store::Change;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
 
 /// An ordered map from byte strings to values, for any number of threads.
 ///
@@ -311,80 +309,6 @@ impl<V: Slot> Tree<V> {
             stored += 1;
         }
         Ok(stored)
-    }
-
-    /// Visits the keys that begin with `prefix`, ascending, as [`Tree::scan`] does.
-    pub fn scan_prefix(
-        &self,
-        prefix: &[u8],
-        visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
-    ) -> u64 {
-        // The first key after them all: the prefix without its last bytes of 0xFF, plus one.
-        let kept = prefix.iter().rposition(|&byte| byte < u8::MAX).map(|last| &prefix[..=last]);
-        let high = kept.map(|kept| {
-            let mut high = kept.to_vec();
-            if let Some(last) = high.last_mut() {
-                *last += 1;
-            }
-            high
-        });
-        self.scan(prefix, high.as_deref(), visit)
-    }
-
-    /// Visits the keys with `low <= key < high`, ascending, until `visit` breaks off. `None` as
-    /// `high` means no upper bound. Returns the number of visited keys, the last one included.
-    ///
-    /// The scan is not one point in time: a key that is present throughout is visited once, in
-    /// order; a key that is inserted or removed meanwhile may be visited. No lock is held during a
-    /// visit, so it may use the tree. The scan pins by itself, again for each node. It delays no
-    /// reclamation if the caller has no guard.
-    pub fn scan(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        mut visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
-    ) -> u64 {
-        scan::ascend(&self.shape, low, high, &mut |key, raw, guard| {
-            visit(key, lend::<V>(raw, guard))
-        })
-    }
-
-    /// As [`Tree::scan`], descending, over the same keys.
-    pub fn scan_rev(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        mut visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
-    ) -> u64 {
-        scan::descend(&self.shape, low, high, &mut |key, raw, guard| {
-            visit(key, lend::<V>(raw, guard))
-        })
-    }
-
-    /// Calls `visit` with the first key and its value; `None` if there is none.
-    pub fn first<T>(&self, visit: impl FnOnce(&[u8], V::Ref<'_>) -> T) -> Option<T> {
-        let (mut visit, mut result) = (Some(visit), None);
-        self.scan(b"", None, |key, value| {
-            result = visit.take().map(|visit| visit(key, value));
-            ControlFlow::Break(())
-        });
-        result
-    }
-
-    /// Calls `visit` with the last key and its value; `None` if there is none.
-    pub fn last<T>(&self, visit: impl FnOnce(&[u8], V::Ref<'_>) -> T) -> Option<T> {
-        let (mut visit, mut result) = (Some(visit), None);
-        self.scan_rev(b"", None, |key, value| {
-            result = visit.take().map(|visit| visit(key, value));
-            ControlFlow::Break(())
-        });
-        result
-    }
-
-    /// A cursor, before the first key.
-    #[must_use]
-    pub fn cursor<'g>(&'g self, guard: &'g Guard) -> Cursor<'g, V> {
-        Cursor::new(&self.shape, guard)
     }
 
     /// The number of keys; an estimate while writers are active.
