@@ -88,6 +88,7 @@ mod permutation;
 mod prefix;
 #[cfg(test)]
 mod races;
+mod range;
 mod reclaim;
 mod scan;
 mod shape;
@@ -99,6 +100,7 @@ mod tree;
 pub use cursor::Cursor;
 pub use engine::engine;
 pub use hint::Hint;
+pub use range::{KeyRange, Range};
 pub use shape::Stats;
 pub use slot::{Boxed, Bytes, BytesRef, Comparable, Slot};
 pub use tree::Tree;

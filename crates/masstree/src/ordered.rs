@@ -1,6 +1,7 @@
 //! The tree: the operations that follow the order of the keys.
 
 use crate::cursor::Cursor;
+use crate::range::{KeyRange, Range, after_prefix};
 use crate::scan;
 use crate::slot::Slot;
 use crate::tree::{Tree, lend};
@@ -44,16 +45,7 @@ impl<V: Slot> Tree<V> {
         prefix: &[u8],
         visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
     ) -> u64 {
-        // The first key after them all: the prefix without its last bytes of 0xFF, plus one.
-        let kept = prefix.iter().rposition(|&byte| byte < u8::MAX).map(|last| &prefix[..=last]);
-        let high = kept.map(|kept| {
-            let mut high = kept.to_vec();
-            if let Some(last) = high.last_mut() {
-                *last += 1;
-            }
-            high
-        });
-        self.scan(prefix, high.as_deref(), visit)
+        self.scan(prefix, after_prefix(prefix).as_deref(), visit)
     }
 
     /// Calls `visit` with the first key and its value; `None` if there is none.
@@ -74,6 +66,78 @@ impl<V: Slot> Tree<V> {
             ControlFlow::Break(())
         });
         result
+    }
+
+    /// An iterator over the keys of `range` and their values, ascending, or from both ends. A range
+    /// that ends before it begins is empty, which is not an error as it is in the standard library.
+    ///
+    /// What it sees of concurrent changes is said at [`Range`]. The first item costs O(layers * log
+    /// n), others O(1) on average and an allocation for the key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use keyrack_masstree::Tree;
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// for (key, value) in [("apple", 1), ("banana", 2), ("cherry", 3), ("date", 4)] {
+    ///     tree.insert(key.as_bytes(), value, &guard);
+    /// }
+    /// let values = |range: keyrack_masstree::Range<'_, u64>| -> Vec<u64> {
+    ///     range.map(|(_, value)| value).collect()
+    /// };
+    /// assert_eq!(values(tree.range("b".."d", &guard)), [2, 3]);
+    /// assert_eq!(values(tree.range("banana"..="date", &guard)), [2, 3, 4]);
+    /// assert_eq!(values(tree.range(..b"banana", &guard)), [1]);
+    /// assert_eq!(values(tree.range("d".."b", &guard)), []);
+    ///
+    /// let mut range = tree.range(vec![b'b'].., &guard);
+    /// assert_eq!(range.next_back(), Some((b"date".to_vec(), 4)));
+    /// assert_eq!(range.next(), Some((b"banana".to_vec(), 2)));
+    /// assert_eq!(range.next_back(), Some((b"cherry".to_vec(), 3)));
+    /// assert_eq!(range.next(), None);
+    /// ```
+    #[must_use]
+    pub fn range<'g>(&'g self, range: impl KeyRange, guard: &'g Guard) -> Range<'g, V> {
+        Range::within(&self.shape, guard, &range)
+    }
+
+    /// An iterator over the keys that begin with `prefix`, and their values. Otherwise as
+    /// [`Tree::range`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use keyrack_masstree::Tree;
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// for (key, value) in [("user/1", 1), ("user/2", 2), ("video/1", 3)] {
+    ///     tree.insert(key.as_bytes(), value, &guard);
+    /// }
+    /// let mut users = tree.prefix(b"user/", &guard);
+    /// assert_eq!(users.next_back(), Some((b"user/2".to_vec(), 2)));
+    /// assert_eq!(users.next(), Some((b"user/1".to_vec(), 1)));
+    /// assert_eq!(users.next(), None);
+    /// ```
+    #[must_use]
+    pub fn prefix<'g>(&'g self, prefix: &[u8], guard: &'g Guard) -> Range<'g, V> {
+        Range::new(&self.shape, guard, prefix.to_vec(), after_prefix(prefix))
+    }
+
+    /// An iterator over all keys and their values. Otherwise as [`Tree::range`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use keyrack_masstree::Tree;
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// for n in [3_u64, 1, 2] {
+    ///     tree.insert(&n.to_be_bytes(), n, &guard);
+    /// }
+    /// assert!(tree.iter(&guard).map(|(_, value)| value).eq([1, 2, 3]));
+    /// assert!(tree.iter(&guard).rev().map(|(_, value)| value).eq([3, 2, 1]));
+    /// ```
+    #[must_use]
+    pub fn iter<'g>(&'g self, guard: &'g Guard) -> Range<'g, V> {
+        Range::new(&self.shape, guard, Vec::new(), None)
     }
 
     /// A cursor, before the first key.

@@ -14,6 +14,7 @@ mod lines;
 mod memory;
 mod model;
 mod prefixes;
+mod ranges;
 #[cfg(shuttle)]
 mod shuttled;
 mod stress;
