@@ -7,6 +7,7 @@
 //! | [`Arena`] | memory in blocks of a few kinds, named by 32 bits, that stay what they are |
 //! | [`Swap`] | a value that is read all the time and exchanged now and then |
 //! | [`Backoff`] | waiting for another thread, first by spinning, then by giving up the processor |
+//! | [`Change`] | what the closure of an atomic update decides |
 //! | [`Counter`] | a sum that many threads add to without sharing a cache line |
 //!
 //! An object that a structure no longer links is handed to [`Guard::retire`] and freed when no
@@ -46,6 +47,7 @@ pub mod schedules;
 
 mod arena;
 mod backoff;
+mod change;
 mod counter;
 mod domain;
 mod epoch;
@@ -61,6 +63,7 @@ mod version;
 
 pub use arena::Arena;
 pub use backoff::Backoff;
+pub use change::Change;
 pub use counter::Counter;
 pub use domain::Pressure;
 pub use epoch::{Guard, birth, parts, pin, pressure};

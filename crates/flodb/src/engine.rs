@@ -16,9 +16,10 @@ use crate::db::{Db, Snapshot as Moment};
 use crate::error::Error as DbError;
 use crate::iterator::Iter;
 use crate::options::{MEMTABLE_BYTES_MIN, Options};
+use keyrack_concurrent::Change;
 use keyrack_store::{
-    Batch, BatchOp, Change, DropFilter, Durability, Engine, EngineOption, Error, OpenOptions,
-    Removed, Result, Session, Snapshot, Store, StoreInfo, Update, WriteOptions,
+    Batch, BatchOp, DropFilter, Durability, Engine, EngineOption, Error, OpenOptions, Removed,
+    Result, Session, Snapshot, Store, StoreInfo, Update, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::Path;

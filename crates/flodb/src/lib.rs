@@ -78,7 +78,8 @@ pub use filter_policy::{FilterBuilder, FilterPolicy, FilterReader, FilterRule};
 pub use iterator::Iter;
 // Types of the contract that are part of the signatures here.
 pub use key::{Comparator, Compare};
-pub use keyrack_store::{Change, Durability, WriteOptions};
+pub use keyrack_concurrent::Change;
+pub use keyrack_store::{Durability, WriteOptions};
 pub use options::Options;
 pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};

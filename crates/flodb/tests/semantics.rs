@@ -2,8 +2,8 @@
 
 use crate::faults::bounded;
 use crate::support::{Model, Rows, of_levels, open, try_open};
-use keyrack_flodb::{Batch, Comparator, Compare, Db, Durability, Error, Iter, Options};
-use keyrack_store::{Change, WriteOptions};
+use keyrack_flodb::{Batch, Change, Comparator, Compare, Db, Durability, Error, Iter, Options};
+use keyrack_store::WriteOptions;
 use keyrack_testkit::random::Draw;
 use keyrack_vfs::MemFs;
 use std::cmp::Ordering;

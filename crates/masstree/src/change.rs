@@ -26,8 +26,7 @@ use crate::reclaim::reclaim_nodes;
 use crate::shape::Shape;
 use crate::slot::{Slot, Unpublished};
 use crate::split::{Relief, detach, relief, split_insert};
-use keyrack_concurrent::{Guard, Locked};
-use keyrack_store::Change;
+use keyrack_concurrent::{Change, Guard, Locked};
 
 /// Changes one key. Returns the word that was there, covered by the guard; if it was replaced or
 /// removed, it is retired already.

@@ -11,10 +11,10 @@
 //! Each operation pins for itself, so an idle session holds nothing back.
 
 use crate::{Bytes, Hint, Tree};
-use keyrack_concurrent::pin;
+use keyrack_concurrent::{Change, pin};
 use keyrack_store::{
-    Batch, BatchOp, Change, Durability, Engine, Error, OpenOptions, Removed, Result, Session,
-    Store, StoreInfo, Update,
+    Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store,
+    StoreInfo, Update,
 };
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};

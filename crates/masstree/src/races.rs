@@ -25,8 +25,7 @@ use crate::path::Copy;
 use crate::reclaim::{Reclaimed, reclaim_nodes, remove_border, shrink};
 use crate::slot::Unpublished;
 use crate::{Boxed, Bytes, Slot, Tree};
-use keyrack_concurrent::pin;
-use keyrack_store::Change;
+use keyrack_concurrent::{Change, pin};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -12,8 +12,7 @@ use crate::node::Kind;
 use crate::parts::parts;
 use crate::shape::{Shape, Stats};
 use crate::slot::{Comparable, Slot, Unpublished};
-use keyrack_concurrent::{Guard, Part};
-use keyrack_store::Change;
+use keyrack_concurrent::{Change, Guard, Part};
 use std::fmt;
 use std::marker::PhantomData;
 

@@ -1,8 +1,7 @@
 //! Compare-and-exchange, prefixes, many puts at once, and loading of sorted pairs.
 
-use keyrack_concurrent::pin;
+use keyrack_concurrent::{Change, pin};
 use keyrack_masstree::{Bytes, Hint, Tree};
-use keyrack_store::Change;
 use keyrack_testkit::random::{Announced, Draw, seeds};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

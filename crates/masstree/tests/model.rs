@@ -1,9 +1,8 @@
 //! Random operations over adversarial keys, each answer compared with a `BTreeMap`'s.
 
 use crate::gaps::nested_key;
-use keyrack_concurrent::pin;
+use keyrack_concurrent::{Change, pin};
 use keyrack_masstree::{Bytes, Tree};
-use keyrack_store::Change;
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

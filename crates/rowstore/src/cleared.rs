@@ -25,8 +25,7 @@
 use crate::Row;
 use crate::core::Core;
 use crate::memory::cost;
-use keyrack_concurrent::{Guard, pin};
-use keyrack_store::Change;
+use keyrack_concurrent::{Change, Guard, pin};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -23,7 +23,6 @@
 #![forbid(unsafe_code)]
 
 mod batch;
-mod change;
 mod contract;
 mod durability;
 mod engine;
@@ -35,7 +34,6 @@ mod option;
 mod replace;
 
 pub use batch::{Batch, BatchOp};
-pub use change::Change;
 pub use contract::{DropFilter, Removed, Session, Snapshot, Store, Update, WriteOptions};
 pub use durability::Durability;
 pub use engine::{

@@ -25,7 +25,8 @@ use crate::coding::varint_into;
 use crate::error::{Error, Result};
 use crate::key::Kind;
 use crate::table::ReadOptions;
-use keyrack_store::{Change, Durability, WriteOptions};
+use keyrack_concurrent::Change;
+use keyrack_store::{Durability, WriteOptions};
 use std::cmp::Ordering;
 
 /// Bytes that a record of the log takes beside its keys and values, about.

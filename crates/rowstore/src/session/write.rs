@@ -12,8 +12,7 @@ use crate::memory::cost;
 use crate::record::{OpenEntry, Record};
 use crate::watermarks::hash;
 use crate::{Row, RowBuf};
-use keyrack_concurrent::pin;
-use keyrack_store::Change;
+use keyrack_concurrent::{Change, pin};
 use keyrack_store::{Error, Result, Update};
 
 /// The outcome of a write.

@@ -1,7 +1,13 @@
 //! The decision of an atomic update whose closure returns the new value.
 
-/// What the closure of an update decides, with the new value. Where the closure writes the value
-/// into a buffer instead, it is an [`Update`](crate::Update).
+/// What the closure of an atomic update decides, with the new value.
+///
+/// ```
+/// use keyrack_concurrent::Change;
+///
+/// assert_eq!(Change::Put(7).map(|n| n.to_string()), Change::Put("7".to_owned()));
+/// assert_eq!(Change::<u64>::Remove.map(|n| n.to_string()), Change::Remove);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<V> {
     /// Leave the key as it is.
