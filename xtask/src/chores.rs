@@ -247,10 +247,11 @@ fn seed_line(workspace: &Workspace) -> String {
 }
 
 /// Crates whose tests read [`SEED_VARIABLE`].
-const SEEDED: [&str; 7] = [
+const SEEDED: [&str; 8] = [
     "keyrack-flodb",
     "keyrack-harness",
     "keyrack-masstree",
+    "keyrack-masstree-engine",
     "keyrack-measure",
     "keyrack-peers",
     "keyrack-vfs",

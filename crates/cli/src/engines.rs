@@ -5,7 +5,7 @@ use keyrack_store::{Engine, Registry};
 /// All engines and kinds of servers. The one place that lists where they come from.
 pub(crate) fn registry() -> Registry {
     let mut engines: Vec<Engine> = keyrack_peers::engines();
-    engines.push(keyrack_masstree::engine());
+    engines.push(keyrack_masstree_engine::engine());
     engines.push(keyrack_rowstore::engine());
     engines.push(keyrack_flodb::engine());
     Registry::new(engines)

@@ -74,7 +74,6 @@ mod change;
 mod check;
 mod cursor;
 mod descent;
-mod engine;
 mod entry;
 mod hint;
 mod key;
@@ -98,7 +97,6 @@ mod split;
 mod tree;
 
 pub use cursor::Cursor;
-pub use engine::engine;
 pub use hint::Hint;
 pub use range::{KeyRange, Range};
 pub use shape::Stats;

@@ -1,5 +1,4 @@
-//! The tree against the model, its structure, its memory, its promises to many threads, and the
-//! engine.
+//! The tree against the model, its structure, its memory, and its promises to many threads.
 //!
 //! `KEYRACK_SEED=n` replaces the seeds of the random tests; a failure prints the one that it had.
 //! Sizes grow with `KEYRACK_STRESS=n`, a factor.
@@ -7,7 +6,6 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod cursors;
-mod engine;
 mod extras;
 mod gaps;
 mod lines;

@@ -7,8 +7,8 @@
 //! L4  console                                         testkit: for tests, and for
 //! L3  rowstore deltafs deltafs-c mount objects server   the self-test of the cli
 //!     loadgen harness live report
-//! L2  masstree flodb peers
-//! L1  store record wal net workload leveldb trace
+//! L2  masstree-engine flodb peers
+//! L1  store masstree record wal net workload leveldb trace
 //! L0  measure vfs concurrent wire
 //! ```
 //!
@@ -23,8 +23,8 @@ use super::{Breach, File, Tree};
 /// The layers from the lowest up.
 const LAYERS: &[&[&str]] = &[
     &["measure", "vfs", "concurrent", "decimal", "wire"],
-    &["store", "record", "wal", "net", "workload", "leveldb", "trace"],
-    &["masstree", "flodb", "peers"],
+    &["store", "masstree", "record", "wal", "net", "workload", "leveldb", "trace"],
+    &["masstree-engine", "flodb", "peers"],
     &[
         "rowstore",
         "deltafs",

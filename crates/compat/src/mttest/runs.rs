@@ -405,7 +405,7 @@ mod tests {
     fn words(line: &str) -> Result<Words, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let mut engines = keyrack_peers::engines();
-        engines.push(keyrack_masstree::engine());
+        engines.push(keyrack_masstree_engine::engine());
         Words::of(&words, Some(3), &Registry::new(engines))
     }
 

@@ -1,6 +1,6 @@
 //! The engine goes through the same checks as every other.
 
-use keyrack_masstree::engine;
+use keyrack_masstree_engine::engine;
 use keyrack_store::{Durability, OpenOptions, Result, Store};
 use keyrack_testkit::Suite;
 use keyrack_vfs::RealFs;

@@ -1,4 +1,6 @@
-//! The tree behind the contract: engine `masstree`.
+//! # keyrack-masstree-engine: the index in memory behind the contract
+//!
+//! The engine `masstree` is a [`Tree`] of byte strings as a [`Store`]:
 //!
 //! - `get`, `put`, `remove`, `update` are linearizable. The closure of an update runs once, under
 //!   the lock of one node; it must not use the store.
@@ -9,9 +11,22 @@
 //! - Keys and values have no limit but memory. A value of 7 bytes or less needs none of its own.
 //!
 //! Each operation pins for itself, so an idle session holds nothing back.
+//!
+//! It is a crate of its own, so that the index alone needs nothing of the contract.
+//!
+//! ```
+//! use keyrack_store::OpenOptions;
+//! use keyrack_vfs::RealFs;
+//! use std::sync::Arc;
+//!
+//! let engine = keyrack_masstree_engine::engine();
+//! let store = (engine.open)(&OpenOptions::in_memory(Arc::new(RealFs))).unwrap();
+//! store.session().unwrap().put(b"key", b"value").unwrap();
+//! ```
+#![forbid(unsafe_code)]
 
-use crate::{Bytes, Hint, Tree};
 use keyrack_concurrent::{Change, pin};
+use keyrack_masstree::{Bytes, Hint, Tree};
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, Error, OpenOptions, Removed, Result, Session, Store,
     StoreInfo, Update,
