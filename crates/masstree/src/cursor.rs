@@ -196,8 +196,7 @@ impl<'g> RawCursor<'g> {
 /// # Examples
 ///
 /// ```
-/// use keyrack_concurrent::pin;
-/// use keyrack_masstree::Tree;
+/// use keyrack_masstree::{Tree, pin};
 ///
 /// let tree = Tree::<u64>::new();
 /// let guard = pin();
@@ -229,7 +228,7 @@ impl<'g, V: Slot> Cursor<'g, V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// tree.insert(b"b", 2, &guard);
     /// let mut cursor = tree.cursor(&guard);
     /// assert_eq!(cursor.seek(b"a"), Some((&b"b"[..], 2)));
@@ -246,7 +245,7 @@ impl<'g, V: Slot> Cursor<'g, V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// tree.insert(b"b", 2, &guard);
     /// let mut cursor = tree.cursor(&guard);
     /// assert_eq!(cursor.seek_before(b"c"), Some((&b"b"[..], 2)));
@@ -261,7 +260,7 @@ impl<'g, V: Slot> Cursor<'g, V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// assert_eq!(tree.cursor(&guard).seek_first(), None);
     /// tree.insert(b"a", 1, &guard);
     /// tree.insert(b"b", 2, &guard);
@@ -276,7 +275,7 @@ impl<'g, V: Slot> Cursor<'g, V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// tree.insert(b"a", 1, &guard);
     /// tree.insert(b"b", 2, &guard);
     /// assert_eq!(tree.cursor(&guard).seek_last(), Some((&b"b"[..], 2)));
@@ -291,7 +290,7 @@ impl<'g, V: Slot> Cursor<'g, V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// for n in 0..100_u64 {
     ///     tree.insert(&n.to_be_bytes(), n, &guard);
     /// }
@@ -314,7 +313,7 @@ impl<'g, V: Slot> Cursor<'g, V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// tree.insert(b"a", 1, &guard);
     /// tree.insert(b"b", 2, &guard);
     /// let mut cursor = tree.cursor(&guard);

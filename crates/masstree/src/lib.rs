@@ -58,8 +58,7 @@
 //! - emptied nodes and layers that stay: an emptied tree is one node.
 //!
 //! ```
-//! use keyrack_concurrent::pin;
-//! use keyrack_masstree::{Bytes, Tree};
+//! use keyrack_masstree::{Bytes, Tree, pin};
 //!
 //! let tree = Tree::<Bytes>::new();
 //! let guard = pin();
@@ -69,6 +68,8 @@
 
 mod blob;
 mod block;
+#[cfg(doctest)]
+mod borrows;
 mod cell;
 mod change;
 mod check;
@@ -102,3 +103,6 @@ pub use range::{KeyRange, Range};
 pub use shape::Stats;
 pub use slot::{Boxed, Bytes, BytesRef, Comparable, Slot};
 pub use tree::Tree;
+
+// What operations take and return, so that a program needs no other crate for them.
+pub use keyrack_concurrent::{Change, Guard, Part, pin};

@@ -78,7 +78,7 @@ impl<V: Slot> Tree<V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// for (key, value) in [("apple", 1), ("banana", 2), ("cherry", 3), ("date", 4)] {
     ///     tree.insert(key.as_bytes(), value, &guard);
     /// }
@@ -108,7 +108,7 @@ impl<V: Slot> Tree<V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// for (key, value) in [("user/1", 1), ("user/2", 2), ("video/1", 3)] {
     ///     tree.insert(key.as_bytes(), value, &guard);
     /// }
@@ -128,7 +128,7 @@ impl<V: Slot> Tree<V> {
     ///
     /// ```
     /// # use keyrack_masstree::Tree;
-    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_concurrent::pin());
+    /// # let (tree, guard) = (Tree::<u64>::new(), keyrack_masstree::pin());
     /// for n in [3_u64, 1, 2] {
     ///     tree.insert(&n.to_be_bytes(), n, &guard);
     /// }

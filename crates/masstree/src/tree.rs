@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 
 /// An ordered map from byte strings to values, for any number of threads.
 ///
-/// Methods take a [`Guard`] from [`keyrack_concurrent::pin`]; references that they return are valid
+/// Methods take a [`Guard`] from [`pin`](crate::pin); references that they return are valid
 /// as long as guard and tree. Pin for an operation or for a batch of them, not for long: memory
 /// that any thread removes meanwhile is not freed. All operations on one key are linearizable.
 /// Costs are O(layers * log n), with a layer for every eight bytes that two keys share.
