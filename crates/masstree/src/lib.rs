@@ -1,5 +1,113 @@
 //! # keyrack-masstree: an ordered index in memory for many threads
 //!
+//! A [`Tree`] maps byte strings to values, in the order of the keys. All threads use it by shared
+//! reference. Readers take no lock and write no memory that another thread uses, so reads scale
+//! with the processors. A writer locks the nodes that it changes, for a few steps.
+//!
+//! ```
+//! use keyrack_masstree::{Bytes, Tree, pin};
+//!
+//! let tree = Tree::<Bytes>::new();
+//! std::thread::scope(|scope| {
+//!     for city in ["lima", "oslo", "rome"] {
+//!         let tree = &tree;
+//!         scope.spawn(move || {
+//!             let key = format!("city/{city}");
+//!             tree.insert(key.as_bytes(), b"a capital", &pin());
+//!         });
+//!     }
+//! });
+//!
+//! let guard = pin();
+//! let value = tree.get(b"city/oslo", &guard).expect("it was inserted");
+//! assert_eq!(&*value, b"a capital");
+//!
+//! let keys: Vec<Vec<u8>> = tree.range("city/m".."city/z", &guard).map(|(key, _)| key).collect();
+//! assert_eq!(keys, [b"city/oslo", b"city/rome"]);
+//!
+//! // What was removed can be read for as long as the guard lives.
+//! let old = tree.remove(b"city/oslo", &guard).expect("it was inserted");
+//! assert_eq!(&*old, b"a capital");
+//! assert!(tree.get(b"city/oslo", &guard).is_none());
+//! ```
+//!
+//! ## When to choose it
+//!
+//! Choose it for a large ordered map that many threads read and write: an index of a database, a
+//! cache with ranges, a table of names. It suits keys that begin alike, such as paths, addresses of
+//! pages and composed keys, because nodes compare what comes after the common bytes.
+//!
+//! Choose something else if
+//!
+//! - one thread has the map: `BTreeMap` has keys of any type and needs no guards;
+//! - no order is needed: a concurrent hash map is faster;
+//! - a scan has to be one point in time, or several keys change as one: that takes a store with
+//!   snapshots or transactions;
+//! - the data has to survive the process: it is in memory only;
+//! - there are thousands of small maps: each takes some 50 KB ([limits](#limits)).
+//!
+//! ## Guards
+//!
+//! Operations take a [`Guard`] from [`pin`]. While a guard lives, nothing is freed that its thread
+//! has read from a tree, so values are lent and not copied. Pin for an operation or for a batch of
+//! them: a guard that lives long delays the freeing of values that were there when it was made.
+//!
+//! A pin takes about a nanosecond. The compiler refuses a value that outlives its guard or its
+//! tree, and a guard that leaves its thread.
+//!
+//! ## Values
+//!
+//! | tree | value given | value lent | memory beside the node |
+//! |---|---|---|---|
+//! | `Tree<u64>` | `u64` | `u64` | none |
+//! | [`Tree<Bytes>`](Bytes) | `&[u8]` | [`BytesRef`], which is a `[u8]` | none up to 7 bytes and for 8 to 17 decimal digits; else 8 bytes and the string |
+//! | [`Tree<Boxed<T>>`](Boxed) | `T` | `&T` | 8 bytes and `T` |
+//!
+//! Keys are ordered by unsigned bytes, a prefix before what it begins. Numbers keep their order as
+//! `n.to_be_bytes()`.
+//!
+//! ## Reading in order
+//!
+//! | call | keys | use |
+//! |---|---|---|
+//! | [`Tree::range`], [`Tree::prefix`], [`Tree::iter`] | copied | iterators from both ends |
+//! | [`Tree::cursor`] | lent until the next move | seek, then move in either direction |
+//! | [`Tree::scan`], [`Tree::scan_rev`], [`Tree::scan_prefix`] | lent for a visit | pin by themselves for each node, so that a long scan delays no freeing |
+//!
+//! ## Costs
+//!
+//! Operations on one key, and the first key of a scan, are O(layers * log n). A layer begins only
+//! where the keys of a full node go on after eight common bytes. A further key in order is O(1) on
+//! average. [`Tree::multi_get`] and [`Tree::multi_put`] overlap the cache misses of many keys, and
+//! a [`Hint`] saves the search for keys near the last one.
+//!
+//! With a million keys and `u64` values, nodes take 31 bytes for each key that is inserted in
+//! ascending order, and 45 in random order. A key of more than 16 bytes takes 16 bytes more, and
+//! its bytes beyond the first 16 of its layer. Emptied nodes are used again.
+//!
+//! ## Guarantees
+//!
+//! - Each operation on one key happens at one moment between its call and its return.
+//! - A scan, an iterator and a cursor that moves in one direction see each key at most once and in
+//!   order, and every key that is there all the time. They are not one point in time: a key that is
+//!   inserted or removed meanwhile may be seen or not.
+//! - A reader waits for a writer only during the few steps of one node. A thread that stops between
+//!   two operations delays nobody.
+//! - A value is dropped once: after it was replaced or removed and no guard protects it, by any
+//!   thread, or with the tree.
+//! - A closure of a caller that panics leaves the tree in order.
+//!
+//! ## Limits
+//!
+//! - Keys and values may have any length, also none. The cost of a key grows with its length.
+//! - The nodes of all trees of a process have 256 GiB together, or less where the system grants
+//!   less address space. A process that has used them ends, as it does without memory.
+//! - A tree takes 46 KB itself, the pages of its nodes, and at least 2 MiB of addresses. So a
+//!   process can have some 100,000 of them.
+//! - It runs on Unix with 64-bit addresses.
+//!
+//! ## How it works
+//!
 //! A B+-tree over whole keys, grown out of "Cache Craftiness for Fast Multicore Key-Value Storage"
 //! (EuroSys 2012). A key is cut into slices of eight bytes. A *layer* is a part of the tree whose
 //! nodes compare one slice, as a number, at the same offset of the key; its border nodes order keys
@@ -56,15 +164,6 @@
 //! - a data race on plain memory: all fields are atomics;
 //! - a scan that does not end in an empty layer: it moves on at every node (`path.rs`);
 //! - emptied nodes and layers that stay: an emptied tree is one node.
-//!
-//! ```
-//! use keyrack_masstree::{Bytes, Tree, pin};
-//!
-//! let tree = Tree::<Bytes>::new();
-//! let guard = pin();
-//! assert!(tree.insert(b"key", b"value", &guard).is_none());
-//! assert_eq!(&*tree.get(b"key", &guard).unwrap(), b"value");
-//! ```
 
 mod blob;
 mod block;

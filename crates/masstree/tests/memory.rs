@@ -3,7 +3,7 @@
 
 use keyrack_concurrent::pin;
 use keyrack_masstree::{Boxed, Tree};
-use keyrack_testkit::random::{Announced, Draw, is_brief, seeds};
+use keyrack_testkit::random::{Announced, Draw, is_brief, mix, seeds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -115,6 +115,23 @@ fn addresses_cost_few_bytes_of_nodes() {
         "{} bytes a key",
         stats.node_bytes as f64 / count as f64
     );
+}
+
+/// As the documentation of the crate says.
+#[test]
+fn numbers_cost_31_bytes_of_nodes_in_order_and_45_otherwise() {
+    const COUNT: u64 = 1_000_000;
+    let bytes = |key: fn(u64) -> u64| {
+        let tree = Tree::<u64>::new();
+        for n in 0..COUNT {
+            assert_eq!(tree.insert(&key(n).to_be_bytes(), n, &pin()), None);
+        }
+        tree.stats().node_bytes as f64 / COUNT as f64
+    };
+    let in_order = bytes(|n| n);
+    assert!(in_order < 31.5, "{in_order}");
+    let otherwise = bytes(mix);
+    assert!(otherwise < 45.5, "{otherwise}");
 }
 
 /// Keys that share many bytes stay side by side in their node, until that is full.
