@@ -328,13 +328,36 @@ impl<'g, V: Slot> Cursor<'g, V> {
     }
 
     /// The key on which the cursor stands.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// tree.insert(b"key", 1, &guard);
+    /// let mut cursor = tree.cursor(&guard);
+    /// assert_eq!(cursor.key(), None);
+    /// cursor.next();
+    /// assert_eq!(cursor.key(), Some(&b"key"[..]));
+    /// ```
     #[inline]
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.raw.key()
     }
 
-    /// The value of the key on which the cursor stands, as it was when the cursor came to it.
+    /// The value of the key on which the cursor stands: one that it had since the cursor read the
+    /// node. [`Tree::get`](crate::Tree::get) has the latest.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// tree.insert(b"key", 1, &guard);
+    /// let mut cursor = tree.cursor(&guard);
+    /// cursor.next();
+    /// tree.insert(b"key", 2, &guard);
+    /// assert_eq!(cursor.value(), Some(1));
+    /// cursor.seek(b"key");
+    /// assert_eq!(cursor.value(), Some(2));
+    /// ```
     #[inline]
     #[must_use]
     pub fn value(&self) -> Option<V::Ref<'g>> {

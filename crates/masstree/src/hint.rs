@@ -12,8 +12,19 @@ use std::fmt;
 const HINT_PREFIX_MAX: usize = 32;
 
 /// The border node of the last operation, as a hint for the next one, by the same thread or
-/// another. It never changes the result of an operation. It saves the descent for keys that are
+/// another. It never changes the result of an operation. It saves the search for keys that are
 /// near each other or repeat.
+///
+/// ```
+/// use keyrack_masstree::{Hint, Tree, pin};
+///
+/// let tree = Tree::<u64>::new();
+/// let (guard, mut hint) = (pin(), Hint::new());
+/// for n in 0..1000_u64 {
+///     tree.insert_hinted(&n.to_be_bytes(), n, &guard, &mut hint);
+/// }
+/// assert_eq!(tree.len(), 1000);
+/// ```
 #[derive(Clone, Default)]
 pub struct Hint<'t> {
     finger: Option<Finger<'t>>,
@@ -24,7 +35,13 @@ pub struct Hint<'t> {
 }
 
 impl<'t> Hint<'t> {
-    /// No hint yet.
+    /// No hint yet: the first operation with it searches.
+    ///
+    /// ```
+    /// # let tree = keyrack_masstree::Tree::<u64>::new();
+    /// let mut hint = keyrack_masstree::Hint::new();
+    /// assert_eq!(tree.get_hinted(b"key", &keyrack_masstree::pin(), &mut hint), None);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Hint::default()

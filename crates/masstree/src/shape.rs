@@ -38,7 +38,19 @@ pub(crate) struct Shape {
     pub(crate) layers: Counter,
 }
 
-/// Counts of a tree. Estimates while writers are active.
+/// Counts of a tree, from [`Tree::stats`](crate::Tree::stats). Estimates while writers are active.
+///
+/// ```
+/// use keyrack_masstree::{Stats, Tree, pin};
+///
+/// let tree = Tree::<u64>::new();
+/// for n in 0..100_u64 {
+///     tree.insert(&n.to_be_bytes(), n, &pin());
+/// }
+/// let Stats { keys, borders, layers, .. } = tree.stats();
+/// assert_eq!((keys, layers), (100, 1));
+/// assert!((7..=14).contains(&borders), "a border node has up to 15 keys");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

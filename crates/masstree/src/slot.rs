@@ -33,13 +33,29 @@ const TAG_BITS: u32 = 3;
 const TAG_DECIMAL: u64 = 0b010;
 
 /// A kind of value. Sealed: `u64`, [`Bytes`] and [`Boxed`] are all there are.
+///
+/// ```
+/// use keyrack_masstree::{Slot, Tree, pin};
+///
+/// fn has<V: Slot>(tree: &Tree<V>, key: &[u8]) -> bool {
+///     tree.get(key, &pin()).is_some()
+/// }
+/// assert!(!has(&Tree::<u64>::new(), b"key"));
+/// ```
 pub trait Slot: raw::Raw {}
 
 impl Slot for u64 {}
 impl Slot for Bytes {}
 impl<T: Send + Sync + 'static> Slot for Boxed<T> {}
 
-/// Values that can be compared with what is stored. Sealed, as [`Slot`] is.
+/// Values that can be compared with what is stored: `u64` and [`Bytes`]. Sealed, as [`Slot`] is.
+/// [`Tree::compare_exchange`](crate::Tree::compare_exchange) needs it.
+///
+/// ```
+/// use keyrack_masstree::Comparable;
+///
+/// assert!(u64::same(&7, &7));
+/// ```
 pub trait Comparable: Slot {
     /// Whether the stored value is `given`.
     fn same(stored: &Self::Ref<'_>, given: &Self::In<'_>) -> bool;
@@ -57,15 +73,46 @@ impl Comparable for Bytes {
     }
 }
 
-/// Marks a tree of byte strings.
+/// Marks a tree of byte strings, which are lent as [`BytesRef`].
+///
+/// Strings of up to 7 bytes, and those of 8 to 17 decimal digits, are in the node itself. Any other
+/// is a block of its own, of 8 bytes and the string, and costs one more cache miss to read.
+///
+/// ```
+/// use keyrack_masstree::{Bytes, Tree, pin};
+///
+/// let tree = Tree::<Bytes>::new();
+/// let guard = pin();
+/// tree.insert(b"key", b"value", &guard);
+/// assert_eq!(tree.get(b"key", &guard).as_deref(), Some(&b"value"[..]));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Bytes {}
 
-/// Marks a tree of values of any type, each behind a pointer.
+/// Marks a tree of values of any type, each behind a pointer. The tree drops a value after the last
+/// guard that protects it, in any thread, so `T` is `Send`, `Sync` and `'static`.
+///
+/// ```
+/// use keyrack_masstree::{Boxed, Tree, pin};
+///
+/// let tree = Tree::<Boxed<Vec<u32>>>::new();
+/// let guard = pin();
+/// tree.insert(b"primes", vec![2, 3, 5], &guard);
+/// let primes: &Vec<u32> = tree.get(b"primes", &guard).expect("it was inserted");
+/// assert_eq!(primes[..], [2, 3, 5]);
+/// ```
 #[derive(Debug)]
 pub struct Boxed<T>(PhantomData<fn() -> T>);
 
-/// A byte string that a tree lends.
+/// A byte string that a tree lends. It is used as a `[u8]`.
+///
+/// ```
+/// # use keyrack_masstree::{Bytes, Tree, pin};
+/// # let (tree, guard) = (Tree::<Bytes>::new(), pin());
+/// tree.insert(b"key", b"a value", &guard);
+/// let value = tree.get(b"key", &guard).expect("it was inserted");
+/// assert_eq!((value.len(), &value[2..]), (7, &b"value"[..]));
+/// ```
 #[derive(Clone, Copy)]
 pub struct BytesRef<'g> {
     inner: Inner<'g>,

@@ -18,10 +18,35 @@ use std::marker::PhantomData;
 
 /// An ordered map from byte strings to values, for any number of threads.
 ///
-/// Methods take a [`Guard`] from [`pin`](crate::pin); references that they return are valid
-/// as long as guard and tree. Pin for an operation or for a batch of them, not for long: memory
-/// that any thread removes meanwhile is not freed. All operations on one key are linearizable.
-/// Costs are O(layers * log n), with a layer for every eight bytes that two keys share.
+/// Methods take a [`Guard`] from [`pin`](crate::pin). What they lend is valid as long as guard and
+/// tree. Pin for an operation or for a batch of them, not for long: values that are there when a
+/// guard is made are not freed while it lives. All operations on one key are linearizable. They
+/// cost O(layers * log n); a layer begins only where the keys of a full node go on after eight
+/// common bytes.
+///
+/// A tree is `Send` and `Sync`. Share it by reference, or in an `Arc`. It takes 46 KB itself, so a
+/// program that moves it about keeps it in a `Box` or an `Arc`.
+///
+/// # Examples
+///
+/// ```
+/// use keyrack_masstree::{Tree, pin};
+/// use std::sync::Arc;
+/// use std::thread;
+///
+/// let tree = Arc::new(Tree::<u64>::new());
+/// let threads: Vec<_> = (0..4_u64)
+///     .map(|thread| {
+///         let tree = Arc::clone(&tree);
+///         thread::spawn(move || tree.insert(&thread.to_be_bytes(), thread * 10, &pin()))
+///     })
+///     .collect();
+/// for thread in threads {
+///     assert_eq!(thread.join().unwrap(), None, "the key was not there");
+/// }
+/// assert_eq!(tree.len(), 4);
+/// assert_eq!(tree.get(&3_u64.to_be_bytes(), &pin()), Some(30));
+/// ```
 pub struct Tree<V: Slot> {
     pub(crate) shape: Shape,
     kind: PhantomData<V>,
@@ -47,20 +72,47 @@ impl<V: Slot> fmt::Debug for Tree<V> {
 }
 
 impl<V: Slot> Tree<V> {
-    /// An empty tree: one border node.
+    /// An empty tree. O(1).
+    ///
+    /// ```
+    /// let tree = keyrack_masstree::Tree::<u64>::new();
+    /// assert!(tree.is_empty());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Tree { shape: Shape::new(V::POINTERS), kind: PhantomData }
     }
 
-    /// The value of `key`.
+    /// The value of `key`, lent as long as guard and tree.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// tree.insert(b"key", 1, &guard);
+    /// assert_eq!(tree.get(b"key", &guard), Some(1));
+    /// assert_eq!(tree.get(b"another key", &guard), None);
+    /// ```
     #[inline]
     pub fn get<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<V::Ref<'g>> {
         get(&self.shape, key, guard, &mut None).map(|word| lend::<V>(word, guard))
     }
 
-    /// As [`Tree::get`]. A key in the border node of the last operation with the same `hint` is
-    /// found without a descent.
+    /// As [`Tree::get`]. A key in the node of the last operation with the same `hint` is found
+    /// without a search: O(1).
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// use keyrack_masstree::Hint;
+    ///
+    /// for n in 0..1000_u64 {
+    ///     tree.insert(&n.to_be_bytes(), n, &guard);
+    /// }
+    /// let mut hint = Hint::new();
+    /// for n in 0..1000_u64 {
+    ///     assert_eq!(tree.get_hinted(&n.to_be_bytes(), &guard, &mut hint), Some(n));
+    /// }
+    /// ```
     #[inline]
     pub fn get_hinted<'t, 'g>(
         &'t self,
@@ -83,6 +135,14 @@ impl<V: Slot> Tree<V> {
     }
 
     /// As [`Tree::insert`], with the help of `hint` as for [`Tree::get_hinted`].
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// let mut hint = keyrack_masstree::Hint::new();
+    /// assert_eq!(tree.insert_hinted(b"key", 1, &guard, &mut hint), None);
+    /// assert_eq!(tree.insert_hinted(b"key", 2, &guard, &mut hint), Some(1));
+    /// ```
     #[inline]
     pub fn insert_hinted<'t, 'g>(
         &'t self,
@@ -100,6 +160,14 @@ impl<V: Slot> Tree<V> {
     }
 
     /// As [`Tree::remove`], with the help of `hint` as for [`Tree::get_hinted`].
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// let mut hint = keyrack_masstree::Hint::new();
+    /// assert_eq!(tree.insert_hinted(b"key", 1, &guard, &mut hint), None);
+    /// assert_eq!(tree.remove_hinted(b"key", &guard, &mut hint), Some(1));
+    /// ```
     #[inline]
     pub fn remove_hinted<'t, 'g>(
         &'t self,
@@ -115,6 +183,19 @@ impl<V: Slot> Tree<V> {
     }
 
     /// As [`Tree::update`], with the help of `hint` as for [`Tree::get_hinted`].
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// use keyrack_masstree::{Change, Hint};
+    ///
+    /// let mut hint = Hint::new();
+    /// for _ in 0..3 {
+    ///     let add = |old: Option<u64>| Change::Put(old.unwrap_or(0) + 1);
+    ///     tree.update_hinted(b"counter", &guard, &mut hint, add);
+    /// }
+    /// assert_eq!(tree.get(b"counter", &guard), Some(3));
+    /// ```
     #[inline]
     pub fn update_hinted<'t, 'g, 'v>(
         &'t self,
@@ -135,6 +216,16 @@ impl<V: Slot> Tree<V> {
     /// Looks up many keys with interleaved searches, so that their cache misses overlap. Calls
     /// `visit` once for each index of `keys`, in any order. Each lookup is linearizable; all
     /// together are not one point in time.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// tree.insert(b"a", 1, &guard);
+    /// tree.insert(b"c", 3, &guard);
+    /// let mut values = [None; 3];
+    /// tree.multi_get(&[b"a", b"b", b"c"], &guard, |index, value| values[index] = value);
+    /// assert_eq!(values, [Some(1), None, Some(3)]);
+    /// ```
     pub fn multi_get<'g>(
         &'g self,
         keys: &[&[u8]],
@@ -156,6 +247,18 @@ impl<V: Slot> Tree<V> {
     /// Searches many keys with interleaved searches, so that their cache misses overlap. Stores a
     /// hint for each in `hints`, in the order of `keys`, for the calls that follow. Does not change
     /// the tree.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// let keys: [&[u8]; 2] = [b"a", b"b"];
+    /// let mut hints = Vec::new();
+    /// tree.multi_hint(&keys, &guard, &mut hints);
+    /// for ((key, hint), value) in keys.iter().zip(&mut hints).zip(1..) {
+    ///     tree.insert_hinted(key, value, &guard, hint);
+    /// }
+    /// assert_eq!(tree.get(b"b", &guard), Some(2));
+    /// ```
     pub fn multi_hint<'t>(&'t self, keys: &[&[u8]], guard: &Guard, hints: &mut Vec<Hint<'t>>) {
         hints.clear();
         hints.resize_with(keys.len(), Hint::new);
@@ -169,6 +272,14 @@ impl<V: Slot> Tree<V> {
 
     /// Stores many pairs, in their order. The searches are interleaved, so that their cache misses
     /// overlap. Each put is linearizable; all together are not one point in time.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// let pairs: [(&[u8], u64); 2] = [(b"a", 1), (b"b", 2)];
+    /// tree.multi_put(pairs, &guard);
+    /// assert_eq!(tree.get(b"b", &guard), Some(2));
+    /// ```
     pub fn multi_put<'v>(
         &self,
         pairs: impl IntoIterator<Item = (&'v [u8], V::In<'v>)>,
@@ -197,6 +308,13 @@ impl<V: Slot> Tree<V> {
     }
 
     /// Stores `value` under `key` and returns the value that was there.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// assert_eq!(tree.insert(b"key", 1, &guard), None);
+    /// assert_eq!(tree.insert(b"key", 2, &guard), Some(1));
+    /// ```
     pub fn insert<'g>(
         &'g self,
         key: &[u8],
@@ -209,6 +327,14 @@ impl<V: Slot> Tree<V> {
     }
 
     /// Stores `value` under `key` unless a value is there, which is then returned.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// assert_eq!(tree.insert_if_absent(b"key", 1, &guard), None);
+    /// assert_eq!(tree.insert_if_absent(b"key", 2, &guard), Some(1));
+    /// assert_eq!(tree.get(b"key", &guard), Some(1));
+    /// ```
     pub fn insert_if_absent<'g>(
         &'g self,
         key: &[u8],
@@ -224,7 +350,16 @@ impl<V: Slot> Tree<V> {
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Removes `key` and returns the value that was there.
+    /// Removes `key` and returns the value that was there. The value is freed after the last guard
+    /// that protects it.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// tree.insert(b"key", 1, &guard);
+    /// assert_eq!(tree.remove(b"key", &guard), Some(1));
+    /// assert_eq!(tree.remove(b"key", &guard), None);
+    /// ```
     pub fn remove<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<V::Ref<'g>> {
         let old = change::<V>(&self.shape, key, guard, |_| Change::Remove);
         old.map(|raw| lend::<V>(raw, guard))
@@ -232,7 +367,22 @@ impl<V: Slot> Tree<V> {
 
     /// Reads, decides and writes one key as one step, and returns the value that was there.
     /// `decide` is called once, while the node is locked: it must be short, and must not use the
-    /// tree.
+    /// tree, which could wait for itself. If it panics, the key stays as it was.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// use keyrack_masstree::Change;
+    ///
+    /// tree.insert(b"stock", 1, &guard);
+    /// let sell = |stock: Option<u64>| match stock {
+    ///     None => Change::Keep,
+    ///     Some(1) => Change::Remove,
+    ///     Some(more) => Change::Put(more - 1),
+    /// };
+    /// assert_eq!(tree.update(b"stock", &guard, sell), Some(1));
+    /// assert_eq!(tree.update(b"stock", &guard, sell), None);
+    /// ```
     pub fn update<'g, 'v>(
         &'g self,
         key: &[u8],
@@ -245,11 +395,20 @@ impl<V: Slot> Tree<V> {
         old.map(|raw| lend::<V>(raw, guard))
     }
 
-    /// Removes `key`, or stores `value` under it, if it has the value `current`, as one step.
-    /// Returns the value that was there, as `Err` if it was not `current` and nothing changed.
+    /// Stores `value` under `key`, or removes it, if it has the value `current`, as one step.
+    /// `None` stands for no value. Returns the value that was there.
     ///
     /// # Errors
-    /// The value that `key` has instead of `current`.
+    /// The value that `key` has instead of `current`. Nothing changes.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// assert_eq!(tree.compare_exchange(b"key", None, Some(1), &guard), Ok(None));
+    /// assert_eq!(tree.compare_exchange(b"key", Some(7), Some(2), &guard), Err(Some(1)));
+    /// assert_eq!(tree.compare_exchange(b"key", Some(1), None, &guard), Ok(Some(1)));
+    /// assert!(tree.is_empty());
+    /// ```
     pub fn compare_exchange<'g, 'v>(
         &'g self,
         key: &[u8],
@@ -278,11 +437,22 @@ impl<V: Slot> Tree<V> {
 
     /// Stores pairs whose keys ascend, faster than single inserts: a pair that belongs to the node
     /// of the previous pair needs no search, and nodes stay full when the keys extend the tree at
-    /// its end. Other threads may use the tree meanwhile. Returns the number of stored pairs.
+    /// its end. Other threads may use the tree meanwhile. Returns the number of stored pairs. Pins
+    /// the guard again from time to time, so that a long load delays no freeing. A key is the same
+    /// bytes whenever it is asked.
     ///
     /// # Errors
     /// The index of the first pair whose key is not above the previous one. Those before it are
     /// stored.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// let pairs = (0..1000_u64).map(|n| (n.to_be_bytes(), n));
+    /// assert_eq!(tree.bulk_load(pairs, &mut pin()), Ok(1000));
+    /// assert_eq!(tree.bulk_load([("b", 1), ("a", 2)], &mut pin()), Err(1));
+    /// assert_eq!(tree.len(), 1001);
+    /// ```
     pub fn bulk_load<'v, K: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V::In<'v>)>,
@@ -310,19 +480,44 @@ impl<V: Slot> Tree<V> {
         Ok(stored)
     }
 
-    /// The number of keys; an estimate while writers are active.
+    /// The number of keys; an estimate while writers are active. O(1), over some 64 cache lines.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// tree.insert(b"key", 1, &guard);
+    /// assert_eq!(tree.len(), 1);
+    /// ```
     #[must_use]
     pub fn len(&self) -> u64 {
         self.stats().keys
     }
 
-    /// Whether there are no keys; an estimate while writers are active.
+    /// Whether there are no keys; an estimate while writers are active. Costs what
+    /// [`Tree::len`] does.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// assert!(tree.is_empty());
+    /// tree.insert(b"key", 1, &guard);
+    /// assert!(!tree.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The counts.
+    /// The counts of keys and nodes; estimates while writers are active. Costs some times what
+    /// [`Tree::len`] does.
+    ///
+    /// ```
+    /// # use keyrack_masstree::{Tree, pin};
+    /// # let (tree, guard) = (Tree::<u64>::new(), pin());
+    /// tree.insert(b"key", 1, &guard);
+    /// let stats = tree.stats();
+    /// assert_eq!((stats.keys, stats.borders, stats.interiors), (1, 1, 0));
+    /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shape.stats()
@@ -330,15 +525,27 @@ impl<V: Slot> Tree<V> {
 
     /// What lies at which address, line by line in nodes: for accounts of the cache lines that
     /// operations touch. O(n).
+    ///
+    /// ```
+    /// let mut tree = keyrack_masstree::Tree::<u64>::new();
+    /// assert!(tree.parts().iter().any(|part| part.name == "root: version"));
+    /// ```
     #[must_use]
     pub fn parts(&mut self) -> Vec<Part> {
         parts(&self.shape)
     }
 
-    /// Checks every invariant of the structure, and the counts. O(n).
+    /// Checks every invariant of the structure, and the counts. O(n). It is for tests of the tree
+    /// itself, and for programs that suspect their memory.
     ///
     /// # Errors
     /// A description of the first violation.
+    ///
+    /// ```
+    /// let mut tree = keyrack_masstree::Tree::<u64>::new();
+    /// tree.insert(b"key", 1, &keyrack_masstree::pin());
+    /// assert_eq!(tree.check().map(|stats| stats.keys), Ok(1));
+    /// ```
     pub fn check(&mut self) -> Result<Stats, String> {
         let found = check(&self.shape)?;
         let counted = self.stats();
