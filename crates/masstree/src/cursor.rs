@@ -97,6 +97,10 @@ impl<'g> RawCursor<'g> {
             if let Some(entry) = self.copy.entries().get(next)
                 && let Some(word) = self.path.read(entry, false, &mut self.key, self.guard)
             {
+                if next == self.copy.middle() {
+                    self.path.direction = direction;
+                    self.path.prefetch_below(&self.copy);
+                }
                 self.index = next;
                 self.standing = Standing::On(word);
                 return Some(word);

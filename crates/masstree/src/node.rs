@@ -481,6 +481,13 @@ impl Border {
         }
     }
 
+    /// Prefetches the cells of the entries.
+    pub(crate) fn prefetch_cells(&self) {
+        for slot in self.permutation().slots().filter(|&slot| self.code(slot).is_cell()) {
+            prefetch_word(self.value[slot].load(Relaxed));
+        }
+    }
+
     /// Fills a slot that is not live to any reader, or while readers wait.
     pub(crate) fn set_entry(&self, slot: usize, entry: Entry) {
         self.slice[slot].store(entry.slice, Relaxed);

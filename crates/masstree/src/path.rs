@@ -23,7 +23,7 @@ use crate::shape::Shape;
 use keyrack_concurrent::{Guard, Version};
 use std::cmp::Ordering;
 
-/// Children beyond the next one that are prefetched.
+/// Nodes that are prefetched beyond the current one.
 const AHEAD: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,12 @@ impl Copy {
     #[inline]
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries[..self.count]
+    }
+
+    /// The entry at which [`Path::prefetch_below`] is due.
+    #[inline]
+    pub(crate) fn middle(&self) -> usize {
+        self.count / 2
     }
 }
 
@@ -220,28 +226,44 @@ impl<'t> Path<'t> {
         }
     }
 
-    /// Prefetches the cells of a copy, and the lines of the nodes that come next, if they have the
-    /// same parent.
+    /// Prefetches the cells of a copy, and the lines of the nodes that come next.
     pub(crate) fn prefetch(&self, copy: &Copy) {
-        self.prefetch_nodes();
+        self.upcoming().for_each(NodeRef::prefetch);
         for entry in copy.entries().iter().filter(|entry| entry.has_cell()) {
             prefetch_word(entry.value);
         }
     }
 
-    fn prefetch_nodes(&self) {
-        // A tree of one node has no others.
-        let Some(step) = self.steps.last() else { return };
-        for ahead in 1..=AHEAD {
-            let next = match self.direction {
-                Direction::Up => Some(step.index + ahead).filter(|next| *next <= step.node.count()),
-                Direction::Down => step.index.checked_sub(ahead),
-            };
-            let child = next.and_then(|next| step.node.child(self.shape.space(), next));
-            // They are under another parent, or nothing comes any more.
-            let Some(child) = child else { return };
-            child.prefetch();
+    /// Prefetches what the next node points to, if the tree has such keys as `copy`. The lines of
+    /// that node were prefetched with the copy; read at once, they would be waited for.
+    pub(crate) fn prefetch_below(&self, copy: &Copy) {
+        if !copy.entries().iter().any(Entry::has_cell) {
+            return;
         }
+        match self.upcoming().next().map(NodeRef::kind) {
+            Some(Kind::Border(border)) => border.prefetch_cells(),
+            Some(Kind::Interior(root)) => {
+                let first = if self.direction == Direction::Up { 0 } else { root.count() };
+                root.child(self.shape.space(), first).into_iter().for_each(NodeRef::prefetch);
+            }
+            None => {}
+        }
+    }
+
+    /// The nodes that come next, as they are called by those of the path, which are not validated.
+    fn upcoming(&self) -> impl Iterator<Item = NodeRef<'t>> {
+        let children = self.steps.iter().rev().flat_map(|step| {
+            (1..=AHEAD).map_while(|ahead| {
+                let next = match self.direction {
+                    Direction::Up => {
+                        Some(step.index + ahead).filter(|next| *next <= step.node.count())
+                    }
+                    Direction::Down => step.index.checked_sub(ahead),
+                };
+                step.node.child(self.shape.space(), next?)
+            })
+        });
+        children.take(AHEAD)
     }
 
     /// Builds the whole key of an entry in `key`, and returns its value. Unless it is the `first`

@@ -93,6 +93,9 @@ impl<'t> Scan<'t> {
             for at in 0..entries.len() {
                 let index = if direction == Direction::Up { at } else { entries.len() - 1 - at };
                 let entry = &entries[index];
+                if index == copy.middle() {
+                    self.path.prefetch_below(&copy);
+                }
                 let read = self.path.read(entry, at == 0, &mut self.key, &self.guard);
                 let Some(value) = read else { return self.keep_last(inside) };
                 inside = inside || is_inside(&self.key);
