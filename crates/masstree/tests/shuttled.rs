@@ -83,6 +83,7 @@ fn together_after(
             for (from, down) in [(0, false), (stays.len() / 2, false), (stays.len() / 2, true)] {
                 walk(&tree, &stays, from, down);
             }
+            turn(&tree, &stays);
         })
     };
     writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -138,6 +139,30 @@ fn walk(tree: &Tree<u64>, stays: &[(Vec<u8>, u64)], from: usize, down: bool) {
     for stay in stays {
         let inside = bound.is_none_or(|bound| (stay.0.as_slice() < bound) == down);
         assert_eq!(seen.contains(stay), inside, "{stay:?} in a walk by {bound:?}: {seen:?}");
+    }
+}
+
+/// A cursor goes from one of the keys that stay down to the first key, and up to the last.
+fn turn(tree: &Tree<u64>, stays: &[(Vec<u8>, u64)]) {
+    let middle = stays.get(stays.len() / 2).map_or(&b""[..], |(key, _)| key);
+    let guard = pin();
+    let mut cursor = tree.cursor(&guard);
+    cursor.seek(middle);
+    let (mut below, mut all) = (Vec::new(), Vec::new());
+    while let Some((key, value)) = cursor.prev() {
+        below.push((key.to_vec(), value));
+    }
+    while let Some((key, value)) = cursor.next() {
+        all.push((key.to_vec(), value));
+    }
+    below.reverse();
+    for seen in [&below, &all] {
+        assert!(seen.is_sorted_by(|a, b| a.0 < b.0), "each once and in order: {seen:?}");
+    }
+    for stay in stays {
+        assert!(all.contains(stay), "{stay:?} upward: {all:?}");
+        let inside = stay.0.as_slice() < middle;
+        assert_eq!(below.contains(stay), inside, "{stay:?} below {middle:?}: {below:?}");
     }
 }
 
