@@ -12,6 +12,7 @@
 //! | a gap after a layer | a new border node there (`layer.rs`) | splitting |
 //! | a layer with a prefix that the key does not have | divide the prefix (`layer.rs`) | splitting |
 //! | the key, to be removed | publish the permutation without it; the slot is stale | none |
+//! | few keys are left after a removal | reclaim nodes (`reclaim.rs`, `merge.rs`) | splitting |
 //!
 //! Values and cells that were replaced or removed are retired after they were unlinked.
 
@@ -20,6 +21,7 @@ use crate::entry::Entry;
 use crate::hint::Hint;
 use crate::key::{Rest, SLICE_BYTES};
 use crate::layer::{begin_layer, divide_prefix, fill_gap, retire_cells};
+use crate::merge::SPARSE;
 use crate::node::BorderRef;
 use crate::permutation::WIDTH;
 use crate::reclaim::reclaim_nodes;
@@ -164,7 +166,7 @@ fn change_found<'t, V: Slot>(
             shape.keys.add(-1);
             retire_cells(shape, locked, cell.as_slice(), guard);
             retire_value::<V>(old, guard);
-            if left.len() == 0 {
+            if left.len() <= SPARSE {
                 reclaim_nodes(shape, key, border);
             }
         }

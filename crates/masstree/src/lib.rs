@@ -163,8 +163,10 @@
 //! - a permutation published without the lock: never;
 //! - a data race on plain memory: all fields are atomics;
 //! - a scan that does not end in an empty layer: it moves on at every node (`path.rs`);
-//! - emptied nodes and layers that stay: an emptied tree is one node.
+//! - emptied nodes and layers that stay: an emptied tree is one node, and nearly empty nodes merge
+//!   (`merge.rs`).
 
+mod balance;
 mod blob;
 mod block;
 #[cfg(doctest)]
@@ -179,6 +181,7 @@ mod hint;
 mod key;
 mod layer;
 mod many;
+mod merge;
 mod node;
 mod ordered;
 mod parts;

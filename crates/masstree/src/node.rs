@@ -398,7 +398,19 @@ impl<'t> InteriorRef<'t> {
         self.get().child[index].store(handle, Release);
     }
 
-    /// Which child it is. Only under the lock.
+    /// Removes a child, with the separator before it, or after it if the child is the first.
+    pub(crate) fn remove_child(self, space: Space<'t>, index: usize) {
+        let count = self.count();
+        for at in index..count {
+            self.set_child(space, at, self.child(space, at + 1));
+        }
+        for at in index.max(1)..count {
+            self.set_separator(at - 1, self.separator(at));
+        }
+        self.set_count(count - 1);
+    }
+
+    /// Which child it is. Without the lock, it is a guess.
     pub(crate) fn index_of(self, space: Space<'t>, child: NodeRef<'t>) -> Option<usize> {
         let handle = space.handle(child);
         (0..=self.count()).find(|&index| self.get().child[index].load(Relaxed) == handle)

@@ -1,4 +1,5 @@
-//! Node reclamation: an empty border node, a layer, the root of a layer with a single child.
+//! Node reclamation: an empty border node, a layer, the root of a layer with a single child. Nodes
+//! that are nearly empty are merged (`merge.rs`).
 //!
 //! **A border node.**
 //! ```text
@@ -26,28 +27,37 @@
 
 use crate::descent::{Destination, below, descend};
 use crate::key::Fence;
+use crate::merge::{SPARSE, merge_border, merge_interior};
 use crate::node::{BorderRef, InteriorRef, Kind, NodeRef, Space};
 use crate::shape::Shape;
 use keyrack_concurrent::{Backoff, Locked, Version};
 
-/// Reclaims the nodes that the removal of `key` from `border` has left empty. Returns when nothing
-/// is left to do. O(layers) without contention.
+/// Reclaims the nodes that the removal of `key` from `border` has left empty or nearly empty.
+/// Returns when nothing is left to do. O(layers) without contention.
 pub(crate) fn reclaim_nodes<'t>(shape: &'t Shape, key: &[u8], border: BorderRef<'t>) {
     let mut backoff = Backoff::new();
     let mut node = border.node();
+    // Whether nodes below may have neighbours that they did not have before.
+    let mut merged = false;
     loop {
         match reclaim(shape, node) {
-            Reclaimed::Nothing => return,
-            Reclaimed::Below(above) => node = above,
-            Reclaimed::Changed => {
-                backoff.wait();
-                node = match descend(shape, key) {
-                    Destination::Leaf(leaf) => leaf.border.node(),
-                    Destination::Gap { parent, .. } => parent.node(),
-                    Destination::Diverged { .. } => return,
-                };
+            Reclaimed::Below(above) => {
+                node = above;
+                continue;
             }
+            Reclaimed::Merged(above) => {
+                (node, merged) = (above, true);
+                continue;
+            }
+            Reclaimed::Nothing if !merged => return,
+            Reclaimed::Nothing => merged = false,
+            Reclaimed::Changed => backoff.wait(),
         }
+        node = match descend(shape, key) {
+            Destination::Leaf(leaf) => leaf.border.node(),
+            Destination::Gap { parent, .. } => parent.node(),
+            Destination::Diverged { .. } => return,
+        };
     }
 }
 
@@ -55,24 +65,31 @@ pub(crate) fn reclaim_nodes<'t>(shape: &'t Shape, key: &[u8], border: BorderRef<
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Reclaimed<'t> {
     Nothing,
-    /// Something below this node, or what it now is in the place of.
+    /// Something below this node, or what it now is in the place of. Or nothing, and it is next.
     Below(NodeRef<'t>),
+    /// Interior nodes below this node were merged.
+    Merged(NodeRef<'t>),
     /// Others have changed the nodes meanwhile: look again.
     Changed,
 }
 
-/// Reclaims the root of the node's layer, if that has a single child, or the node, if it is an
-/// empty border node. It may be any node: the locks tell what it is.
+/// Reclaims the root of the node's layer, if that has a single child, or the node, if it is empty
+/// or nearly so. It may be any node: the locks tell what it is.
 fn reclaim<'t>(shape: &'t Shape, node: NodeRef<'t>) -> Reclaimed<'t> {
     let version = node.version().stable();
     match layer_root(shape, node, version) {
         None => Reclaimed::Changed,
         Some(Kind::Interior(root)) if root.count() == 0 => shrink(shape, root),
         Some(_) => match node.kind() {
-            Kind::Border(border) if border.permutation().len() == 0 => {
-                remove_border(shape, border, version)
-            }
-            _ => Reclaimed::Nothing,
+            Kind::Border(border) => match border.permutation().len() {
+                0 => match remove_border(shape, border, version) {
+                    Reclaimed::Nothing => merge_border(shape, border, version),
+                    removed => removed,
+                },
+                1..=SPARSE => merge_border(shape, border, version),
+                _ => Reclaimed::Nothing,
+            },
+            Kind::Interior(interior) => merge_interior(shape, interior, version),
         },
     }
 }
@@ -175,7 +192,7 @@ fn unlink<'t>(
     }
     let PathNode { node, index, .. } = &nodes[loser];
     let first = node.separator(0);
-    remove_child(space, *node, *index);
+    node.remove_child(space, *index);
     if *index == 0 {
         let PathNode { node, index, .. } = &nodes[holder];
         node.set_separator(index - 1, first);
@@ -265,18 +282,6 @@ fn left_neighbour<'t>(space: Space<'t>, holder: &PathNode<'t>) -> Neighbour<'t> 
             }
         }
     }
-}
-
-/// Removes a child, with the separator before it, or after it if the child is the first.
-fn remove_child<'t>(space: Space<'t>, node: InteriorRef<'t>, index: usize) {
-    let count = node.count();
-    for at in index..count {
-        node.set_child(space, at, node.child(space, at + 1));
-    }
-    for at in index.max(1)..count {
-        node.set_separator(at - 1, node.separator(at));
-    }
-    node.set_count(count - 1);
 }
 
 /// Makes the single child of the root of a layer the root.

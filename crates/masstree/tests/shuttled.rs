@@ -1,6 +1,6 @@
 //! The tree as a whole under shuttle: threads change it together, in random schedules, where its
-//! structure changes: a node that splits, one that empties, a layer that comes and goes, a gap that
-//! is filled, a prefix that is divided.
+//! structure changes: a node that splits, one that empties, two that merge, a layer that comes and
+//! goes, a gap that is filled, a prefix that is divided.
 //!
 //! Keys that nobody touches are there all the time, for every reader and in every walk; each thread
 //! knows its own keys to the value; and at the end the structure is sound and holds what it should.
@@ -280,7 +280,9 @@ fn a_prefix_is_used_again_under_readers_and_walks() {
         one.extend((9..16).map(|n| (long("slice 2", n), Step::Put(n))));
         let two = vec![(long("slice 1", 20), Step::Put(1)), (long("slice 1", 20), Step::Remove)];
         let [before, after] = together_after(&gone, &stay, &before, vec![one, two]);
-        assert_eq!((shape(before), shape(after)), ((4, 1, 2, 1), (4, 2, 2, 1)));
+        // What was beside the layer may merge, now that it is gone.
+        assert_eq!((shape(before), (4 - after.borders) / 2), ((4, 1, 2, 1), 0));
+        assert_eq!((after.interiors, after.layers, after.prefixes), (2, 2, 1));
     });
 }
 
@@ -446,6 +448,79 @@ fn a_root_of_a_layer_is_cut_while_its_parent_is_cut() {
             assert_eq!(shape(before), (25, 1, 2, 0));
             // Both have a new root above, and each the other half.
             assert_eq!(after.interiors, 4);
+        });
+    }
+}
+
+fn numbers(range: std::ops::Range<u64>) -> Vec<Vec<u8>> {
+    range.map(number).collect()
+}
+
+/// Two nodes of four keys and eight merge when one of them is nearly empty, while another thread
+/// puts into both of them, and takes out what it put. With a key too many, they do not merge.
+#[test]
+fn two_nodes_merge_under_readers_and_walks() {
+    for left_goes in [true, false] {
+        explore(SCHEDULES / 2, move || {
+            let (mut stay, before) = if left_goes {
+                (numbers(15..23), numbers(3..4))
+            } else {
+                ([numbers(3..4), numbers(15..18)].concat(), numbers(18..23))
+            };
+            stay.extend(numbers(0..3));
+            // With these there are sixteen: a full node was cut in the middle.
+            let gone = numbers(4..8);
+            let beside = [1, 16].map(|n| [&number(n)[..], b"end"].concat());
+            let puts = beside.iter().map(|key| (key.clone(), Step::Put(1)));
+            let two = puts.chain(removals(&beside)).collect();
+            let [before, after] =
+                together_after(&gone, &stay, &before, vec![removals(&before), two]);
+            assert_eq!(shape(before), (2, 1, 1, 0));
+            assert!([(1, 0, 1, 0), (2, 1, 1, 0)].contains(&shape(after)), "{after:?}");
+        });
+    }
+}
+
+/// Two threads make the first and the last of three nodes nearly empty: both would merge with the
+/// one in the middle.
+#[test]
+fn two_merges_meet() {
+    explore(SCHEDULES / 2, || {
+        let stay = [numbers(0..3), numbers(20..24), numbers(40..43)].concat();
+        let before = [number(3), number(43)];
+        // The last one is not the greatest, so that a full node is cut in the middle.
+        let gone = [numbers(4..8), numbers(24..28), numbers(45..48), numbers(44..45)].concat();
+        let [one, two] = [0, 1].map(|at| removals(&before[at..=at]));
+        let [before, after] = together_after(&gone, &stay, &before, vec![one, two]);
+        assert_eq!((shape(before), shape(after)), ((3, 1, 1, 0), (1, 0, 1, 0)));
+    });
+}
+
+/// A removal makes border nodes merge, then their parents, and then the root makes way. Another
+/// thread does the same elsewhere, or puts and removes below both parents.
+#[test]
+fn interior_nodes_merge_under_readers_and_walks() {
+    const COUNT: u64 = 256;
+    let order = |at: u64| number(at * 7919 % COUNT * 16);
+    for meet in [false, true] {
+        explore(SCHEDULES / 10, move || {
+            // Each of the two is enough.
+            let before = [order(199), order(204)];
+            let gone: Vec<Vec<u8>> = (0..194).map(order).collect();
+            let stay: Vec<Vec<u8>> =
+                (194..COUNT).map(order).filter(|key| !before.contains(key)).collect();
+            let two = if meet {
+                removals(&before[1..])
+            } else {
+                let keys = [0, 1900, 4095].map(|n| number(16 * (n / 16) + 1));
+                let puts = keys.iter().map(|key| (key.clone(), Step::Put(1)));
+                puts.chain(removals(&keys)).collect()
+            };
+            let steps = vec![removals(&before[..1]), two];
+            let [before, after] = together_after(&gone, &stay, &before, steps);
+            // A key may come to the node before it is nearly empty.
+            let merged = after.interiors == 1 || !meet && after.interiors == 3;
+            assert!(before.interiors == 3 && merged, "{before:?}, {after:?}");
         });
     }
 }
