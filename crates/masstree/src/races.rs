@@ -7,6 +7,7 @@ mod changes;
 mod gaps;
 mod layers;
 mod many;
+mod merges;
 mod prefixes;
 mod reclamation;
 mod roots;

@@ -134,6 +134,45 @@ fn numbers_cost_31_bytes_of_nodes_in_order_and_45_otherwise() {
     assert!(otherwise < 45.5, "{otherwise}");
 }
 
+/// After a load, most keys go, in random order: what is left does not keep the nodes of all. Then
+/// the same once more, with other keys.
+#[test]
+fn few_keys_keep_few_nodes() {
+    let count: u64 = if is_brief() { 40_000 } else { 1_000_000 };
+    let number = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().to_vec();
+    let address = |n: u64| {
+        let (host, page) = (n % 7, n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 100_000_000);
+        format!("https://www.host-{host}.example.org/{:02}/{page:08}-{n}.html", n % 11).into_bytes()
+    };
+    // Each layer has two nodes at least, however few keys it has.
+    let makes: [(fn(u64) -> Vec<u8>, u64); 2] = [(number, 100), (address, 150)];
+    let cases = makes.into_iter().flat_map(|make| [(make, 20_usize), (make, 200)]);
+    for ((make, limit), every) in cases {
+        let mut tree = Tree::<u64>::new();
+        let mut draw = Draw::new(every as u64);
+        for round in 0..2 {
+            let keys: Vec<Vec<u8>> = (0..count).map(|n| make(n + round * count)).collect();
+            for key in &keys {
+                assert_eq!(tree.insert(key, round, &pin()), None);
+            }
+            let mut gone: Vec<usize> = (0..keys.len()).filter(|at| at % every > 0).collect();
+            for at in (1..gone.len()).rev() {
+                gone.swap(at, draw.below(at + 1));
+            }
+            for at in gone {
+                assert_eq!(tree.remove(&keys[at], &pin()), Some(round));
+            }
+            let stats = tree.check().unwrap();
+            assert_eq!(stats.keys, (round + 1) * count / every as u64);
+            for key in keys.iter().step_by(every) {
+                assert_eq!(tree.get(key, &pin()), Some(round));
+            }
+            let bytes = (stats.borders * 448 + stats.interiors * 320) / stats.keys;
+            assert!(bytes < limit, "{bytes} bytes a key, one of {every}: {stats:?}");
+        }
+    }
+}
+
 /// Keys that share many bytes stay side by side in their node, until that is full.
 #[test]
 fn two_keys_that_share_much_need_no_further_node() {

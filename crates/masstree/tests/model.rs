@@ -170,12 +170,40 @@ fn step(tree: &Tree<Bytes>, model: &mut Model, keys: &[Key], draw: &mut Draw, re
     }
 }
 
+/// Removes most keys, in random order, so that nodes merge at every level.
+fn thin_out(tree: &mut Tree<Bytes>, model: &mut Model, draw: &mut Draw) {
+    let every = 2 + draw.below(30);
+    let mut gone: Vec<Key> = model.keys().filter(|_| draw.below(every) > 0).cloned().collect();
+    for at in (1..gone.len()).rev() {
+        gone.swap(at, draw.below(at + 1));
+    }
+    for (number, key) in gone.iter().enumerate() {
+        let old = tree.remove(key, &pin()).map(|old| old.to_vec());
+        assert_eq!(old, model.remove(key));
+        if number.is_multiple_of(100) {
+            tree.check().unwrap();
+        }
+    }
+    let keys: Vec<Key> = gone.into_iter().chain(model.keys().cloned()).collect();
+    for key in &keys {
+        let found = tree.get(key, &pin()).map(|found| found.to_vec());
+        assert_eq!(found, model.get(key).cloned());
+    }
+    if !keys.is_empty() {
+        compare_scan(tree, model, &keys, draw);
+    }
+}
+
 fn compare(keys: &[Key], draw: &mut Draw, operations: usize) {
     let mut tree = Tree::<Bytes>::new();
     let mut model = Model::new();
     for operation in 0..operations {
-        // Waves: the tree grows, and shrinks again.
-        let removals = operation / (operations / 6).max(1) % 2 * 60;
+        // Waves: the tree grows, and shrinks again, by and by or at once.
+        let wave = (operations / 6).max(1);
+        let removals = operation / wave % 2 * 60;
+        if operation % (2 * wave) + 1 == wave {
+            thin_out(&mut tree, &mut model, draw);
+        }
         step(&tree, &mut model, keys, draw, removals);
         if operation.is_multiple_of(500) {
             tree.check().unwrap();

@@ -78,12 +78,23 @@ fn beside(write: impl Fn(u64) + Sync, read: impl Fn() + Sync) {
     });
 }
 
-/// Every fourth key is always there; the others come and go. Gets and scans see all of the former,
-/// once and in order, both ways; values belong to their keys.
+/// Every fourth key is always there, so that most nodes have one.
 #[test]
 fn keys_that_stay_are_always_found() {
+    find_those_that_stay(4, 300, 40);
+}
+
+/// Few keys are always there, so that nodes merge at every level, and are cut again.
+#[test]
+fn keys_that_stay_are_found_while_nodes_merge() {
+    find_those_that_stay(40, 1500, 8);
+}
+
+/// Some keys are always there; the others come and go. Gets and scans see all of the former, once
+/// and in order, both ways; values belong to their keys.
+fn find_those_that_stay(every: u64, longest: u64, rounds: usize) {
     const KEYS: u64 = 2000;
-    let stays = |n: u64| n.is_multiple_of(4);
+    let stays = |n: u64| n.is_multiple_of(every);
     for seed in seeds() {
         for prefix in PREFIXES {
             let _seed = Announced(seed);
@@ -94,10 +105,10 @@ fn keys_that_stay_are_always_found() {
             }
             let write = |thread: u64| {
                 let mut draw = Draw::new(seed ^ thread << 32);
-                for _ in 0..40 * factor() {
+                for _ in 0..rounds * factor() {
                     // A wave over a part of the keys, so that nodes fill and empty.
                     let start = draw.next() % KEYS;
-                    let length = 1 + draw.next() % 300;
+                    let length = 1 + draw.next() % longest;
                     let insert = draw.below(2) == 0;
                     for n in (start..start + length).map(|n| n % KEYS) {
                         let guard = pin();

@@ -11,11 +11,16 @@ fn ended(group: u8) -> Vec<u8> {
     vec![group; 8]
 }
 
+/// Keys of the layer of three levels, and every which of them stays.
+const MANY: u64 = 320;
+const MANY_STAY: u64 = 25;
+
 /// Layers of 40 keys in a row with gaps between them; after them
 /// - 70: a node that can begin a layer;
 /// - 80: a layer that can become one node;
 /// - 90: a layer of one node, the prefix of which can grow;
-/// - 100: a node of one slice that cares for keys before, too, so that they must be detached.
+/// - 100: a node of one slice that cares for keys before, too, so that they must be detached;
+/// - 110: a layer of three levels, the nodes of which can merge.
 pub(crate) fn among_layers() -> Tree<u64> {
     let tree = Tree::<u64>::new();
     for group in [10, 20, 30, 40, 50, 60, 80] {
@@ -29,6 +34,7 @@ pub(crate) fn among_layers() -> Tree<u64> {
     put(&tree, [ended(100)].into_iter(), 7);
     put(&tree, (0..14).map(|n| grouped(100, n)), 7);
     remove(&tree, [ended(100)].into_iter());
+    put(&tree, (0..MANY).map(|n| grouped(110, n * 7919 % MANY)), 7);
     tree
 }
 
@@ -39,6 +45,7 @@ pub(crate) fn staying() -> Vec<Vec<u8>> {
         .chain((0..10).map(|n| grouped(70, n)))
         .chain((0..5).map(|n| grouped(80, n)))
         .chain((0..14).flat_map(|n| [deep(90, n), grouped(100, n)]))
+        .chain((0..MANY).step_by(MANY_STAY as usize).map(|n| grouped(110, n)))
         .collect();
     keys.sort();
     keys
@@ -46,7 +53,7 @@ pub(crate) fn staying() -> Vec<Vec<u8>> {
 
 type Change = fn(&Tree<u64>);
 
-pub(crate) const CHANGES: [(&str, Change); 10] = [
+pub(crate) const CHANGES: [(&str, Change); 12] = [
     ("a layer goes", |tree| remove(tree, (0..40).map(|n| grouped(40, n)))),
     ("a layer comes", |tree| put(tree, (0..40).map(|n| grouped(45, n)), 1)),
     ("a layer goes, and others get its memory", |tree| {
@@ -78,7 +85,17 @@ pub(crate) const CHANGES: [(&str, Change); 10] = [
     ("a node begins a layer", |tree| put(tree, (100..130).map(|n| grouped(70, n)), 1)),
     ("a prefix grows", |tree| put(tree, (100..130).map(|n| deep(90, n)), 1)),
     ("keys are detached", |tree| put(tree, (100..130).map(|n| grouped(100, n)), 1)),
+    ("border nodes merge", |tree| thin_out(tree, 100..160)),
+    ("interior nodes merge", |tree| thin_out(tree, 0..MANY)),
 ];
+
+/// Removes keys of the layer of three levels that do not stay, each second one first.
+fn thin_out(tree: &Tree<u64>, range: std::ops::Range<u64>) {
+    for second in [0, 1] {
+        let goes = |n: &u64| n % 2 == second && !n.is_multiple_of(MANY_STAY);
+        remove(tree, range.clone().filter(goes).map(|n| grouped(110, n)));
+    }
+}
 
 /// Each change is what its name says.
 #[test]
@@ -111,6 +128,10 @@ fn the_changes_take_place() {
             "a node begins a layer" => layer(&tree, &grouped(70, 0)).1 == 8,
             "a prefix grows" => layer(&tree, &deep(90, 0)).1 == 8,
             "keys are detached" => layer(&tree, &grouped(100, 0)).1 == 8,
+            "border nodes merge" => {
+                after.interiors == before.interiors && after.borders + 3 <= before.borders
+            }
+            "interior nodes merge" => after.interiors + 2 == before.interiors,
             _ => panic!("an unknown change"),
         };
         assert!(changed, "{name}: {before:?}, {after:?}");
