@@ -264,9 +264,13 @@ mod tests {
     }
 
     fn retire_count(guard: &Guard, counter: &Arc<AtomicUsize>) {
+        retire_born(guard, counter, birth());
+    }
+
+    fn retire_born(guard: &Guard, counter: &Arc<AtomicUsize>, birth: Era) {
         let word = Arc::into_raw(Arc::clone(counter)).expose_provenance() as u64;
         // SAFETY: nobody else has this reference, and a counter may be dropped anywhere.
-        unsafe { guard.retire(Retired { word, bytes: 64, birth: birth(), free: count }) };
+        unsafe { guard.retire(Retired { word, bytes: 64, birth, free: count }) };
     }
 
     /// Frees until so many were counted. Other tests pin too, so it may take a while.
@@ -283,11 +287,18 @@ mod tests {
 
     #[test]
     fn a_guard_holds_back_what_another_thread_retires_until_it_repins() {
-        let counter = Arc::default();
+        let (counter, others) = (Arc::default(), Arc::default());
         let mut guard = pin();
+        // What is born after the guard has looked last is not what it can have found.
+        let born = birth();
         guard.protect(|| ());
         std::thread::scope(|scope| {
-            scope.spawn(|| retire_count(&pin(), &counter));
+            scope.spawn(|| {
+                (0..1000).for_each(|_| retire_count(&pin(), &others));
+                assert!(birth().bits() > born.bits());
+                retire_born(&pin(), &counter, born);
+                (0..10).for_each(|_| pin().flush());
+            });
         });
         let nested = pin();
         for _ in 0..10 {
