@@ -24,8 +24,8 @@ const CHANGES_MAX: usize = 3;
 /// Steps of one schedule: more are threads that wait for each other for ever.
 const STEPS_MAX: usize = 1_000_000;
 
-/// Bytes of a thread's stack.
-const STACK_BYTES: usize = 1 << 18;
+/// Bytes of a thread's stack. A tree is 32 KiB, and moves through several frames of a test.
+const STACK_BYTES: usize = 1 << 19;
 
 fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | the key | exchange the value | none |
 //! | nothing, a slot free | fill it, publish the permutation | inserting, if the slot is stale |
-//! | nothing, no slot free | split (`split.rs`) | splitting |
+//! | nothing, no slot free | share with a neighbour (`balance.rs`) or split (`split.rs`) | splitting |
 //! | the same, and all keys have one slice | begin a layer (`layer.rs`), search again | splitting |
 //! | a gap after a layer | a new border node there (`layer.rs`) | splitting |
 //! | a layer with a prefix that the key does not have | divide the prefix (`layer.rs`) | splitting |
@@ -94,7 +94,7 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
                             reclaim_nodes(shape, &key[..ended], border);
                             leaf
                         }
-                        None | Some(Relief::Cut(_)) => {
+                        None | Some(Relief::Cut) => {
                             if let Change::Put(value) = decide(None) {
                                 let value = publish_new(shape, value, rest);
                                 let entry = Entry::make(rest.bytes, value);
@@ -202,8 +202,8 @@ fn insert_at<'t>(
     relief: Option<Relief>,
 ) {
     shape.keys.add(1);
-    if let Some(Relief::Cut(cut)) = relief {
-        split_insert(shape, border, locked, (index, entry), cut);
+    if let Some(Relief::Cut) = relief {
+        split_insert(shape, border, locked, (index, entry));
         return;
     }
     let permutation = border.permutation();

@@ -147,6 +147,7 @@
 //! | linked list of border nodes | none: a scan keeps its path (`path.rs`) |
 //! | split marks bottom-up, readers move right | all nodes of a split are locked, then marked: one step to readers |
 //! | values by pointer | numbers and short values in the word |
+//! | a full node is split | it shares with a neighbour first, if that has room (`balance.rs`) |
 //! | nodes freed by epochs | nodes reused at once: their memory only ever holds nodes |
 //! | one key at a time | `multi_get` and `multi_put` interleave their searches |
 //!

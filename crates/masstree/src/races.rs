@@ -12,9 +12,12 @@ mod prefixes;
 mod reclamation;
 mod roots;
 mod scans;
+mod shares;
 
 pub(crate) use changes::{CHANGES, among_layers, staying};
+use merges::Places;
 
+use crate::balance::Side;
 use crate::change::change_at;
 use crate::descent::{
     Descent, Destination, Finger, LeafPosition, Next, Value, below, descend, find_validated, get,

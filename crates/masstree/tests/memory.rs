@@ -94,6 +94,23 @@ fn a_closure_that_panics_leaves_the_tree_in_order() {
     tree.check().unwrap();
 }
 
+/// Random keys fill their nodes to more than three quarters, because full nodes share with those
+/// beside them.
+#[test]
+fn random_keys_fill_their_nodes() {
+    let count: u64 = if is_brief() { 100_000 } else { 1_000_000 };
+    let mut draw = Draw::new(1);
+    let mut tree = Tree::<u64>::new();
+    for n in 0..count {
+        tree.insert(&draw.next().to_be_bytes(), n, &pin());
+    }
+    let stats = tree.check().unwrap();
+    let fill = stats.keys as f64 / (15 * stats.borders) as f64;
+    assert!(fill > 0.77, "{fill}: {stats:?}");
+    let bytes = stats.borders * 448 + stats.interiors * 320;
+    assert!(bytes < 40 * stats.keys, "{stats:?}");
+}
+
 /// Addresses of web pages begin alike, end alike, and differ between. Their nodes are as full as
 /// those of other keys, because keys that begin alike share nodes until these are full.
 #[test]

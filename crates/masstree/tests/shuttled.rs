@@ -481,6 +481,26 @@ fn two_nodes_merge_under_readers_and_walks() {
     }
 }
 
+/// A full node shares its keys with one beside it, while another thread puts into that one, or
+/// fills the full node as well.
+#[test]
+fn nodes_share_their_keys_under_readers_and_walks() {
+    for (full_is_left, other) in [(true, 21), (true, 3), (false, 3), (false, 21)] {
+        explore(SCHEDULES / 4, move || {
+            // Sixteen keys are cut in the middle. One half gets more, and the other has room.
+            let mut stay = [numbers(0..8), numbers(20..28)].concat();
+            stay.extend(if full_is_left { numbers(8..15) } else { numbers(28..35) });
+            let beside = |n| [&number(n)[..], b"end"].concat();
+            let full = if full_is_left { 5 } else { 25 };
+            let one = vec![(beside(full), Step::Put(1)), (beside(full), Step::Remove)];
+            let two = vec![(beside(other), Step::Put(2)), (beside(other + 1), Step::Put(3))];
+            let [before, after] = together(&stay, &[], vec![one, two]);
+            assert_eq!(shape(before), (2, 1, 1, 0));
+            assert!((2..=3).contains(&after.borders), "{after:?}");
+        });
+    }
+}
+
 /// Two threads make the first and the last of three nodes nearly empty: both would merge with the
 /// one in the middle.
 #[test]
@@ -488,8 +508,8 @@ fn two_merges_meet() {
     explore(SCHEDULES / 2, || {
         let stay = [numbers(0..3), numbers(20..24), numbers(40..43)].concat();
         let before = [number(3), number(43)];
-        // The last one is not the greatest, so that a full node is cut in the middle.
-        let gone = [numbers(4..8), numbers(24..28), numbers(45..48), numbers(44..45)].concat();
+        // The first node is full, so that the other one is cut, in the middle.
+        let gone = [numbers(4..15), numbers(24..28), numbers(45..48), numbers(44..45)].concat();
         let [one, two] = [0, 1].map(|at| removals(&before[at..=at]));
         let [before, after] = together_after(&gone, &stay, &before, vec![one, two]);
         assert_eq!((shape(before), shape(after)), ((3, 1, 1, 0), (1, 0, 1, 0)));
@@ -500,19 +520,19 @@ fn two_merges_meet() {
 /// thread does the same elsewhere, or puts and removes below both parents.
 #[test]
 fn interior_nodes_merge_under_readers_and_walks() {
-    const COUNT: u64 = 256;
+    const COUNT: u64 = 400;
     let order = |at: u64| number(at * 7919 % COUNT * 16);
     for meet in [false, true] {
         explore(SCHEDULES / 10, move || {
             // Each of the two is enough.
-            let before = [order(199), order(204)];
-            let gone: Vec<Vec<u8>> = (0..194).map(order).collect();
+            let before = [order(363), order(373)];
+            let gone: Vec<Vec<u8>> = (0..342).map(order).collect();
             let stay: Vec<Vec<u8>> =
-                (194..COUNT).map(order).filter(|key| !before.contains(key)).collect();
+                (342..COUNT).map(order).filter(|key| !before.contains(key)).collect();
             let two = if meet {
                 removals(&before[1..])
             } else {
-                let keys = [0, 1900, 4095].map(|n| number(16 * (n / 16) + 1));
+                let keys = [0, 1900, 6390].map(|n| number(16 * (n / 16) + 1));
                 let puts = keys.iter().map(|key| (key.clone(), Step::Put(1)));
                 puts.chain(removals(&keys)).collect()
             };

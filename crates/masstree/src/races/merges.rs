@@ -166,7 +166,7 @@ fn a_layer_is_not_joined_with_the_node_beside_it() {
 }
 
 /// All places of a key on the way down.
-struct Places<'t, 'k> {
+pub(super) struct Places<'t, 'k> {
     key: &'k [u8],
     descents: Vec<Descent<'t, 'k>>,
     standing: Vec<Standing<'t, 'k>>,
@@ -175,7 +175,7 @@ struct Places<'t, 'k> {
 }
 
 impl<'t, 'k> Places<'t, 'k> {
-    fn of(tree: &'t Tree<u64>, key: &'k [u8]) -> Self {
+    pub(super) fn of(tree: &'t Tree<u64>, key: &'k [u8]) -> Self {
         let destination = descend(&tree.shape, key);
         let finger = destination.leaf().map(|leaf| Finger::at(&leaf, key));
         let (mut descents, mut standing) = (Vec::new(), Vec::new());
@@ -194,7 +194,7 @@ impl<'t, 'k> Places<'t, 'k> {
 
     /// Wherever a reader was: it begins anew, or finds the value. Returns how many have to begin
     /// anew.
-    fn go_on(&self, tree: &'t Tree<u64>, value: u64) -> usize {
+    pub(super) fn go_on(&self, tree: &'t Tree<u64>, value: u64) -> usize {
         let mut anew = 0;
         let mut is = |found: Option<Option<u64>>| match found {
             Some(found) => assert_eq!(found, Some(value), "{:?}", self.key),

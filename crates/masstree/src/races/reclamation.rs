@@ -256,7 +256,10 @@ fn the_left_neighbour_is_that_of_today() {
     let key = number(15);
     let (before, leaf) = (border_of(&tree, 14), emptied(&tree, &key));
     let high = leaf.border.high();
+    // It would share its entries with the empty node.
+    let locked = leaf.border.version().lock();
     put(&tree, (0..15).map(|n| [&number(n)[..], b"end"].concat()), 1);
+    drop(locked);
     let left = border_of(&tree, 14);
     assert!(left != before, "it was split");
     assert!(matches!(remove_border(&tree.shape, leaf.border, leaf.version), Reclaimed::Below(_)));
