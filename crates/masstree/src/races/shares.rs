@@ -87,6 +87,26 @@ fn a_node_is_cut_if_no_neighbour_can_share() {
     }
 }
 
+/// At the ends of a layer, keys may come in order: they get a node of their own.
+#[test]
+fn keys_in_order_are_not_shared() {
+    for (side, key) in [(Side::Left, 45), (Side::Right, 0)] {
+        let mut tree = numbers(1..46);
+        // Beside the last node, and beside the first.
+        let middle = border_of(&tree, 20);
+        remove(&tree, (17..24).map(|n| number(n).to_vec()));
+        if side == Side::Left {
+            remove(&tree, (45..46).map(|n| number(n).to_vec()));
+            put(&tree, [beside(44)].into_iter(), 1);
+        }
+        let version = middle.version().load();
+        put(&tree, [number(key).to_vec()].into_iter(), 1);
+        assert!(!version.split_since(middle.version().load()));
+        assert_eq!(border_of(&tree, key).permutation().len(), 1);
+        assert_eq!(tree.check().unwrap().borders, 4);
+    }
+}
+
 /// The root of a layer, which has few keys, is beside a full node. Its keys begin elsewhere.
 #[test]
 fn a_node_does_not_share_with_a_layer() {
