@@ -275,6 +275,36 @@ fn a_gap_is_filled_below_the_node_of_today() {
     tree.check().unwrap();
 }
 
+/// A leftmost node, which is not removed when it is empty, gets what is beside it.
+#[test]
+fn an_empty_leftmost_node_is_joined() {
+    let mut tree = numbers(0..45);
+    // One more would be too many.
+    remove(&tree, (26..30).map(|n| number(n).to_vec()));
+    remove(&tree, (0..14).map(|n| number(n).to_vec()));
+    assert_eq!(tree.check().unwrap().borders, 3);
+    remove(&tree, (14..15).map(|n| number(n).to_vec()));
+    assert_eq!(border_of(&tree, 0).permutation().len(), 11);
+    assert_eq!(tree.check().unwrap().borders, 2);
+}
+
+/// A nearly empty node is the first below a parent with few children, and the node beside it is
+/// full. The parents merge first, and then it has a neighbour with room.
+#[test]
+fn nodes_of_two_parents_merge_after_these() {
+    let mut tree = numbers(0..15 * 26);
+    remove(&tree, (0..15 * 12).chain(353..360).chain(364..375).map(|n| number(n).to_vec()));
+    let before = tree.check().unwrap();
+    let [left, right] = [345, 360].map(|n| border_of(&tree, n));
+    assert!(parent_of(&tree, left) != parent_of(&tree, right));
+    assert_eq!([left, right].map(|border| border.permutation().len()), [8, 4]);
+    remove(&tree, [number(363).to_vec()].into_iter());
+    assert!(border_of(&tree, 360) == border_of(&tree, 345));
+    let after = tree.check().unwrap();
+    assert_eq!((before.interiors, after.interiors), (3, 1));
+    assert_eq!(after.borders + 1, before.borders);
+}
+
 /// An interior node beside the one that merges is locked by somebody, who may wait for the parent.
 #[test]
 fn a_merge_does_not_wait_for_an_interior_neighbour() {
