@@ -82,8 +82,8 @@
 //! a [`Hint`] saves the search for keys near the last one.
 //!
 //! With a million keys and `u64` values, nodes take 31 bytes for each key that is inserted in
-//! ascending order, and 45 in random order. A key of more than 16 bytes takes 16 bytes more, and
-//! its bytes beyond the first 16 of its layer. Emptied nodes are used again.
+//! ascending order, and 40 in random order. A key of more than 16 bytes takes 16 bytes more, and
+//! its bytes beyond the first 16 of its layer. Nodes that become empty or nearly so are used again.
 //!
 //! ## Guarantees
 //!
