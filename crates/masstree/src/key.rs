@@ -132,7 +132,7 @@ pub(crate) fn slice_of(rest: &[u8]) -> u64 {
     }
 }
 
-/// Fewer than eight bytes, in three reads at most.
+/// Fewer than eight bytes, in two or three reads.
 #[inline]
 fn short_slice(rest: &[u8]) -> u64 {
     let len = rest.len();
@@ -141,13 +141,24 @@ fn short_slice(rest: &[u8]) -> u64 {
         let head = u64::from(u32::from_be_bytes(*head)) << 32;
         return head | u64::from(u32::from_be_bytes(*tail)) << (64 - 8 * len);
     }
-    rest.iter().enumerate().fold(0, |slice, (at, &byte)| slice | u64::from(byte) << (56 - 8 * at))
+    let Some(last) = len.checked_sub(1) else { return 0 };
+    // Of one to three bytes these are all; where two are the same, they agree.
+    let byte = |at: usize| u64::from(rest[at]) << (56 - 8 * at);
+    byte(0) | byte(len / 2) | byte(last)
 }
 
 /// The eight bytes after the slice, padded with zero bytes.
 #[inline]
 pub(crate) fn tail_of(rest: &[u8]) -> u64 {
-    rest.get(SLICE_BYTES..).map_or(0, slice_of)
+    if rest.len() <= SLICE_BYTES {
+        return 0;
+    }
+    if let Some(tail) = rest.get(SLICE_BYTES..2 * SLICE_BYTES) {
+        return slice_of(tail);
+    }
+    // The last eight bytes begin in the slice, which is shifted out.
+    let last = rest.last_chunk().expect("there are more bytes than in a slice");
+    u64::from_be_bytes(*last) << (8 * (2 * SLICE_BYTES - rest.len()))
 }
 
 #[cfg(test)]
