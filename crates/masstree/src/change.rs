@@ -16,7 +16,7 @@
 //!
 //! Values and cells that were replaced or removed are retired after they were unlinked.
 
-use crate::descent::{Destination, Finger, LeafPosition, descend, find_locked};
+use crate::descent::{Destination, Finger, descend, find_locked};
 use crate::entry::Entry;
 use crate::hint::Hint;
 use crate::key::{Rest, SLICE_BYTES};
@@ -72,23 +72,26 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
     decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
 ) -> Option<u64> {
     loop {
-        match *place {
+        match place {
+            // Not copied: what was just written in words is slow to read in longer pieces.
             Destination::Leaf(leaf) => {
-                let LeafPosition { border, version, rest } = leaf;
+                let (border, rest) = (leaf.border, &leaf.rest);
                 let locked = border.version().lock();
-                if !version.split_since(locked.version()) {
-                    if let Some(found) = find_locked(border, rest, guard) {
-                        return change_found(shape, key, &leaf, locked, found, guard, decide);
+                if !leaf.version.split_since(locked.version()) {
+                    if let Some(found) = find_locked(border, rest) {
+                        return change_found(shape, key, border, locked, found, guard, decide);
                     }
                     let permutation = border.permutation();
                     let index = border.index_for(permutation, rest);
                     let root = locked.version().is_root();
                     let relief = (permutation.len() == WIDTH)
-                        .then(|| relief(shape, border, root, index, rest));
+                        .then(|| relief(shape, border, root, index, *rest));
                     let leaf = match relief {
-                        Some(Relief::BeginLayer) => begin_layer(shape, border, locked, rest, guard),
+                        Some(Relief::BeginLayer) => {
+                            begin_layer(shape, border, locked, *rest, guard)
+                        }
                         Some(Relief::Detach) => {
-                            let leaf = detach(shape, border, locked, rest);
+                            let leaf = detach(shape, border, locked, *rest);
                             // It stays, unless it is the leftmost, if the key went that it is from.
                             let ended = key.len() - rest.bytes.len() + SLICE_BYTES;
                             reclaim_nodes(shape, &key[..ended], border);
@@ -96,7 +99,7 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
                         }
                         None | Some(Relief::Cut) => {
                             if let Change::Put(value) = decide(None) {
-                                let value = publish_new(shape, value, rest);
+                                let value = publish_new(shape, value, *rest);
                                 let entry = Entry::make(rest.bytes, value);
                                 insert_at(shape, border, locked, (index, entry), relief);
                             }
@@ -107,7 +110,7 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
                     continue;
                 }
             }
-            Destination::Gap { parent, version, rest } => {
+            &mut Destination::Gap { parent, version, rest } => {
                 let locked = parent.version().lock();
                 if !version.changed(locked.version()) {
                     if let Change::Put(value) = decide(None) {
@@ -116,7 +119,7 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
                     return None;
                 }
             }
-            Destination::Diverged { root, version, rest } => {
+            &mut Destination::Diverged { root, version, rest } => {
                 let locked = root.version().lock();
                 if !version.changed(locked.version()) {
                     if let Change::Put(value) = decide(None) {
@@ -136,13 +139,12 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
 fn change_found<'t, V: Slot>(
     shape: &'t Shape,
     key: &[u8],
-    leaf: &LeafPosition<'t, '_>,
+    border: BorderRef<'t>,
     locked: Locked<'t>,
     (slot, entry): (usize, Entry),
     guard: &Guard,
     decide: impl FnOnce(Option<u64>) -> Change<Unpublished<V>>,
 ) -> Option<u64> {
-    let border = leaf.border;
     // SAFETY: the entry is live, and its node locked.
     let cell = unsafe { entry.cell() };
     // What is linked now stays valid under the guard.

@@ -99,7 +99,7 @@ impl<'t, 'k> Descent<'t, 'k> {
     }
 
     /// Reads the node. `None` at a concurrent change.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, space: Space<'t>) -> Option<Next<'t, 'k>> {
         if self.version.is_root()
             && let Some(place) = self.enter_layer(space)?
@@ -128,14 +128,14 @@ impl<'t, 'k> Descent<'t, 'k> {
         before: u64,
     ) -> Option<()> {
         let version = below(parent, self.version, child)?;
-        let (rest, parent) = (self.rest, Some((parent, self.version)));
-        *self = Descent { node: child, version, parent, before, rest };
+        self.parent = Some((parent, self.version));
+        (self.node, self.version, self.before) = (child, version, before);
         Some(())
     }
 
     /// Leaves behind what all keys of the layer have, which begins at the node. Returns a place if
     /// the key does not have it. `None` at a concurrent change.
-    #[inline]
+    #[inline(always)]
     fn enter_layer(&mut self, space: Space<'t>) -> Option<Option<Destination<'t, 'k>>> {
         if let Some((parent, version)) = self.parent {
             if self.before != self.rest.position.slice {
@@ -242,40 +242,51 @@ pub(crate) fn below(
 /// result. The outer `None`: it has another.
 #[inline]
 pub(crate) fn find_validated(leaf: &LeafPosition<'_, '_>, guard: &Guard) -> Option<Option<Entry>> {
-    let found =
-        find(leaf.border, leaf.rest, guard, || leaf.border.version().validate(leaf.version));
+    find_looked(leaf, leaf.border.look(&leaf.rest), guard)
+}
+
+/// As [`find_validated`], with what the node has said.
+#[inline(always)]
+pub(crate) fn find_looked(
+    leaf: &LeafPosition<'_, '_>,
+    look: Look,
+    guard: &Guard,
+) -> Option<Option<Entry>> {
+    let LeafPosition { border, version, rest } = leaf;
+    let copy = |slot| guard.protect(|| border.entry_at(slot, rest.position));
+    let found = find(look, rest, copy, || border.version().validate(*version));
     found.map(|found| found.map(|(_, entry)| entry))
 }
 
-/// The slot and the entry of a key in a node that the caller has locked.
-#[inline]
-pub(crate) fn find_locked(
-    border: BorderRef<'_>,
-    rest: Rest<'_>,
-    guard: &Guard,
-) -> Option<(usize, Entry)> {
-    find(border, rest, guard, || true).expect("nobody else changes a locked node")
+/// The slot and the entry of a key in a node that the caller has locked: its cell stays.
+// Inlined, `rest` would be copied in pieces of 16 bytes, which wait for the words just written.
+#[inline(never)]
+pub(crate) fn find_locked(border: BorderRef<'_>, rest: &Rest<'_>) -> Option<(usize, Entry)> {
+    let copy = |slot| border.entry_at(slot, rest.position);
+    let found = find(border.look(rest), rest, copy, || true);
+    found.expect("nobody else changes a locked node")
 }
 
-/// Finds `rest` in a node, as long as `same` says that nothing was changed since the caller began.
-#[inline]
+/// Finds `rest` in a node that has said `look`, as long as `same` says that nothing was changed
+/// since the caller began. A `copy` of an entry is covered.
+#[inline(always)]
 fn find(
-    border: BorderRef<'_>,
-    rest: Rest<'_>,
-    guard: &Guard,
+    look: Look,
+    rest: &Rest<'_>,
+    copy: impl Fn(usize) -> Entry,
     same: impl Fn() -> bool,
 ) -> Option<Option<(usize, Entry)>> {
-    match border.look(rest) {
+    match look {
         Look::Absent => same().then_some(None),
         Look::Key(slot) => {
-            let entry = guard.protect(|| border.entry(slot));
+            let entry = copy(slot);
             same().then_some(Some((slot, entry)))
         }
         Look::Cells(mut cells) => {
             while cells != 0 {
                 let slot = cells.trailing_zeros() as usize;
                 cells &= cells - 1;
-                let entry = guard.protect(|| border.entry(slot));
+                let entry = copy(slot);
                 if !same() {
                     return None;
                 }

@@ -115,7 +115,7 @@ impl Entry {
     ///
     /// # Safety
     /// As for [`Entry::cell`].
-    pub(crate) unsafe fn is_before(&self, rest: Rest<'_>) -> bool {
+    pub(crate) unsafe fn is_before(&self, rest: &Rest<'_>) -> bool {
         if self.position() != rest.position {
             return self.position() < rest.position;
         }

@@ -71,3 +71,33 @@ impl fmt::Debug for Hint<'_> {
         f.write_str("Hint")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Tree, pin};
+
+    /// A hint that is not followed answers the same, and costs more than none.
+    #[test]
+    fn a_hint_is_followed_in_every_node() {
+        let number = |n: u64| n.wrapping_mul(u64::MAX / 999).to_be_bytes().to_vec();
+        let text = |n: u64| format!("of one beginning, {n:06}").into_bytes();
+        let short = |n: u64| format!("{n:010}").into_bytes();
+        let makes: [&dyn Fn(u64) -> Vec<u8>; 3] = [&number, &text, &short];
+        for (count, make) in [1, 10, 1000].iter().flat_map(|count| makes.map(|make| (*count, make)))
+        {
+            let (tree, guard) = (Tree::<u64>::new(), pin());
+            let keys: Vec<Vec<u8>> = (0..count).map(make).collect();
+            for key in &keys {
+                assert_eq!(tree.insert(key, 1, &guard), None);
+            }
+            for key in &keys {
+                let mut hint = Hint::new();
+                assert_eq!(tree.get_hinted(key, &guard, &mut hint), Some(1));
+                let leaf = hint.follow(&tree.shape, key).expect("the node covers its key");
+                let others = keys.iter().filter(|key| hint.follow(&tree.shape, key).is_some());
+                assert_eq!(others.count(), leaf.border.permutation().len(), "{count} of {key:?}");
+            }
+        }
+    }
+}

@@ -12,7 +12,7 @@
 //! The checks are those of `descent.rs`: the child's version first, then the parent's. A cursor
 //! that meets a concurrent change leaves the interleaving and searches alone.
 
-use crate::descent::{Descent, Destination, Found, LeafPosition, Next, find_validated, search};
+use crate::descent::{Descent, Destination, Found, Next, find_looked, search};
 use crate::entry::Entry;
 use crate::key::Rest;
 use crate::node::{InteriorRef, Look, NodeRef, prefetch_word};
@@ -25,16 +25,21 @@ const CURSORS: usize = 16;
 struct Cursor<'t, 'k> {
     index: usize,
     key: &'k [u8],
-    state: State<'t, 'k>,
+    stage: Stage,
+    /// Changed in place: it is large.
+    descent: Option<Descent<'t, 'k>>,
+    /// The node that the descent comes to, as [`Next::Child`] has it.
+    child: Option<(InteriorRef<'t>, NodeRef<'t>, u64)>,
+    found: Option<Found<'t, 'k>>,
 }
 
 /// Where a cursor continues.
 #[derive(Clone, Copy)]
-enum State<'t, 'k> {
+enum Stage {
     Root,
-    Child { descent: Descent<'t, 'k>, parent: InteriorRef<'t>, child: NodeRef<'t>, before: u64 },
-    Cells(LeafPosition<'t, 'k>),
-    Done(Found<'t, 'k>),
+    Child,
+    Cells,
+    Done,
     Alone,
 }
 
@@ -45,18 +50,18 @@ pub(crate) fn search_many<'t, 'k>(
     keys: impl Iterator<Item = &'k [u8]>,
     guard: &Guard,
     wanted: impl Fn(&Entry) -> bool,
-    mut done: impl FnMut(usize, Found<'t, 'k>),
+    mut done: impl FnMut(usize, &Found<'t, 'k>),
 ) {
-    let mut waiting =
-        keys.enumerate().map(|(index, key)| Cursor { index, key, state: State::Root });
+    let mut waiting = keys.enumerate().map(|(index, key)| Cursor::new(index, key));
     let mut cursors: Vec<_> = waiting.by_ref().take(CURSORS).collect();
     while !cursors.is_empty() {
         let mut at = 0;
         while at < cursors.len() {
-            let Some(found) = cursors[at].advance(shape, guard, &wanted) else {
+            if !cursors[at].advance(shape, guard, &wanted) {
                 at += 1;
                 continue;
-            };
+            }
+            let found = cursors[at].found.as_ref().expect("the search is done");
             done(cursors[at].index, found);
             match waiting.next() {
                 Some(next) => cursors[at] = next,
@@ -67,65 +72,85 @@ pub(crate) fn search_many<'t, 'k>(
 }
 
 impl<'t, 'k> Cursor<'t, 'k> {
-    /// One step of the search. Returns the result at the last step.
+    fn new(index: usize, key: &'k [u8]) -> Self {
+        Cursor { index, key, stage: Stage::Root, descent: None, child: None, found: None }
+    }
+
+    /// One step of the search. Returns whether it is done, and `found` is the result.
     #[inline]
     fn advance(
         &mut self,
         shape: &'t Shape,
         guard: &Guard,
         wanted: impl Fn(&Entry) -> bool,
-    ) -> Option<Found<'t, 'k>> {
-        let next = match self.state {
-            State::Root => Descent::begin(shape, Rest::of(self.key))
-                .and_then(|descent| read(shape, descent, guard, wanted)),
-            State::Child { mut descent, parent, child, before } => descent
-                .enter(parent, child, before)
-                .and_then(|()| read(shape, descent, guard, wanted)),
-            State::Cells(leaf) => find(&leaf, guard, wanted),
-            State::Done(found) => return Some(found),
-            State::Alone => return Some(search(shape, self.key, guard)),
+    ) -> bool {
+        let next = match self.stage {
+            Stage::Root => {
+                self.descent = Descent::begin(shape, Rest::of(self.key));
+                self.read(shape, guard, wanted)
+            }
+            Stage::Child => self.enter().and_then(|()| self.read(shape, guard, wanted)),
+            Stage::Cells => self.find(None, guard, wanted),
+            Stage::Done => return true,
+            Stage::Alone => {
+                self.found = Some(search(shape, self.key, guard));
+                return true;
+            }
         };
-        self.state = next.unwrap_or(State::Alone);
-        None
+        self.stage = next.unwrap_or(Stage::Alone);
+        false
     }
-}
 
-/// Reads a node and prefetches what the next step needs. `None` at a concurrent change.
-#[inline]
-fn read<'t, 'k>(
-    shape: &'t Shape,
-    mut descent: Descent<'t, 'k>,
-    guard: &Guard,
-    wanted: impl Fn(&Entry) -> bool,
-) -> Option<State<'t, 'k>> {
-    let leaf = match descent.next(shape.space())? {
-        Next::Child { parent, child, before } => {
-            child.prefetch();
-            return Some(State::Child { descent, parent, child, before });
+    #[inline]
+    fn enter(&mut self) -> Option<()> {
+        let (parent, child, before) = self.child.expect("the child was read in the last step");
+        self.descent.as_mut()?.enter(parent, child, before)
+    }
+
+    /// Reads a node and prefetches what the next step needs. `None` at a concurrent change.
+    #[inline]
+    fn read(
+        &mut self,
+        shape: &'t Shape,
+        guard: &Guard,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Option<Stage> {
+        let place = match self.descent.as_mut()?.next(shape.space())? {
+            Next::Child { parent, child, before } => {
+                child.prefetch();
+                self.child = Some((parent, child, before));
+                return Some(Stage::Child);
+            }
+            Next::Destination(place) => place,
+        };
+        let found = self.found.insert(Found { place, entry: None });
+        let Destination::Leaf(leaf) = &found.place else { return Some(Stage::Done) };
+        let look = leaf.border.look(&leaf.rest);
+        let Look::Cells(mut cells) = look else { return self.find(Some(look), guard, wanted) };
+        while cells != 0 {
+            let slot = cells.trailing_zeros() as usize;
+            prefetch_word(leaf.border.entry_at(slot, leaf.rest.position).value);
+            cells &= cells - 1;
         }
-        Next::Destination(Destination::Leaf(leaf)) => leaf,
-        Next::Destination(place) => return Some(State::Done(Found { place, entry: None })),
-    };
-    let Look::Cells(mut cells) = leaf.border.look(leaf.rest) else {
-        return find(&leaf, guard, wanted);
-    };
-    while cells != 0 {
-        prefetch_word(leaf.border.entry(cells.trailing_zeros() as usize).value);
-        cells &= cells - 1;
+        Some(Stage::Cells)
     }
-    Some(State::Cells(leaf))
-}
 
-/// Finds the key in its border node, and prefetches its value. `None` at a concurrent change.
-#[inline]
-fn find<'t, 'k>(
-    leaf: &LeafPosition<'t, 'k>,
-    guard: &Guard,
-    wanted: impl Fn(&Entry) -> bool,
-) -> Option<State<'t, 'k>> {
-    let entry = find_validated(leaf, guard)?;
-    if let Some(entry) = entry.filter(wanted) {
-        prefetch_word(entry.value);
+    /// Finds the key in its border node, and prefetches its value. `None` at a concurrent change.
+    #[inline]
+    fn find(
+        &mut self,
+        look: Option<Look>,
+        guard: &Guard,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Option<Stage> {
+        let Some(Found { place: Destination::Leaf(leaf), entry }) = &mut self.found else {
+            panic!("a search that looks at entries has come to a leaf position")
+        };
+        let look = look.unwrap_or_else(|| leaf.border.look(&leaf.rest));
+        *entry = find_looked(leaf, look, guard)?;
+        if let Some(entry) = entry.filter(wanted) {
+            prefetch_word(entry.value);
+        }
+        Some(Stage::Done)
     }
-    Some(State::Done(Found { place: Destination::Leaf(*leaf), entry }))
 }

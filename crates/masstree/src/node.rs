@@ -43,7 +43,7 @@
 //! none.
 
 use crate::entry::{Code, Entry};
-use crate::key::{Fence, Rest};
+use crate::key::{Fence, Rest, SlotPosition};
 use crate::permutation::{Permutation, WIDTH};
 use crate::prefix::Prefix;
 use crate::simd;
@@ -472,6 +472,7 @@ impl Border {
     }
 
     /// Whether what is at `fence` belongs here.
+    #[inline]
     pub(crate) fn covers(&self, fence: Fence) -> bool {
         self.low() <= fence && self.high().is_none_or(|high| fence < high)
     }
@@ -500,6 +501,13 @@ impl Border {
         }
     }
 
+    /// As [`Border::entry`], of a slot with this position.
+    #[inline]
+    pub(crate) fn entry_at(&self, slot: usize, position: SlotPosition) -> Entry {
+        let (slice, tail) = (position.slice, position.tail);
+        Entry { slice, tail, code: self.code(slot), value: self.value[slot].load(Acquire) }
+    }
+
     /// Fills a slot that is not live to any reader, or while readers wait.
     pub(crate) fn set_entry(&self, slot: usize, entry: Entry) {
         self.slice[slot].store(entry.slice, Relaxed);
@@ -514,9 +522,9 @@ impl Border {
     }
 
     /// Searches `rest`, without a look at cells.
-    #[inline]
-    pub(crate) fn look(&self, rest: Rest<'_>) -> Look {
-        let (wanted, permutation) = (rest.position, self.permutation());
+    #[inline(always)]
+    pub(crate) fn look(&self, rest: &Rest<'_>) -> Look {
+        let (wanted, permutation) = (&rest.position, self.permutation());
         let mut slots = simd::equal(&self.slice, wanted.slice);
         let mut cells = 0;
         while slots != 0 {
@@ -550,7 +558,7 @@ impl Border {
     }
 
     /// Where a new key of a node without it comes among the entries. Only under the lock.
-    pub(crate) fn index_for(&self, permutation: Permutation, rest: Rest<'_>) -> usize {
+    pub(crate) fn index_for(&self, permutation: Permutation, rest: &Rest<'_>) -> usize {
         let comes_before = |slot: usize| {
             let slice = self.slice[slot].load(Relaxed);
             // SAFETY: the entry is live, and the node locked.

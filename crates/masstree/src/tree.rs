@@ -300,9 +300,9 @@ impl<V: Slot> Tree<V> {
             search_many(&self.shape, keys.iter().copied(), guard, nothing, |index, here| {
                 places[index] = Some(here.place);
             });
-            for ((key, value), place) in keys.iter().zip(values.drain(..)).zip(&places) {
-                let mut place = place.unwrap_or_else(|| descend(&self.shape, key));
-                change_at(&self.shape, key, &mut place, guard, |_| Change::Put(value));
+            for ((key, value), place) in keys.iter().zip(values.drain(..)).zip(&mut places) {
+                let place = place.get_or_insert_with(|| descend(&self.shape, key));
+                change_at(&self.shape, key, place, guard, |_| Change::Put(value));
             }
         }
     }
