@@ -241,6 +241,21 @@ pub(crate) fn share_insert<'t>(
     }
 }
 
+/// Prefetches the neighbours of a full node, which are looked at for room.
+#[inline(never)]
+pub(crate) fn prefetch_beside(space: Space<'_>, border: BorderRef<'_>) {
+    if border.version().load().is_root() {
+        return;
+    }
+    let Some(parent) = border.node().parent(space) else { return };
+    let at = parent.index_for(border.low());
+    for side in Side::BOTH {
+        if let Some(child) = side.of(parent, at).and_then(|at| parent.child(space, at)) {
+            child.prefetch();
+        }
+    }
+}
+
 /// The neighbour of child `at` with the fewest entries, if one has room.
 #[inline]
 fn roomiest<'t>(

@@ -16,6 +16,7 @@
 //!
 //! Values and cells that were replaced or removed are retired after they were unlinked.
 
+use crate::balance::prefetch_beside;
 use crate::descent::{Destination, Finger, descend, find_locked};
 use crate::entry::Entry;
 use crate::hint::Hint;
@@ -82,6 +83,9 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
                         return change_found(shape, key, border, locked, found, guard, decide);
                     }
                     let permutation = border.permutation();
+                    if permutation.len() == WIDTH {
+                        prefetch_beside(shape.space(), border);
+                    }
                     let index = border.index_for(permutation, rest);
                     let root = locked.version().is_root();
                     let relief = (permutation.len() == WIDTH)
