@@ -21,7 +21,7 @@
 //! become, and the more often entries move.
 
 use crate::entry::Entry;
-use crate::node::{BorderRef, InteriorRef, Kind, Space};
+use crate::node::{BorderRef, InteriorRef, Kind, NodeRef, Space};
 use crate::permutation::{Permutation, WIDTH};
 use crate::shape::Shape;
 use keyrack_concurrent::Locked;
@@ -241,18 +241,15 @@ pub(crate) fn share_insert<'t>(
     }
 }
 
-/// Prefetches the neighbours of a full node, which are looked at for room.
-#[inline(never)]
-pub(crate) fn prefetch_beside(space: Space<'_>, border: BorderRef<'_>) {
-    if border.version().load().is_root() {
-        return;
-    }
-    let Some(parent) = border.node().parent(space) else { return };
-    let at = parent.index_for(border.low());
-    for side in Side::BOTH {
-        if let Some(child) = side.of(parent, at).and_then(|at| parent.child(space, at)) {
-            child.prefetch();
-        }
+/// Prefetches the neighbours of a locked node if it is full: they are looked at for room.
+#[inline]
+pub(crate) fn prefetch_beside(space: Space<'_>, border: BorderRef<'_>, permutation: Permutation) {
+    if permutation.len() == WIDTH && !border.version().load().is_root() {
+        // The parent may be another one soon, so what it says is a guess.
+        let parent = border.node().parent(space).expect("only a root has no parent");
+        let at = parent.index_for(border.low());
+        let beside = Side::BOTH.iter().filter_map(|side| side.of(parent, at));
+        beside.filter_map(|at| parent.child(space, at)).for_each(NodeRef::prefetch);
     }
 }
 

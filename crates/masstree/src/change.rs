@@ -83,9 +83,7 @@ pub(crate) fn change_at<'t, 'k, V: Slot>(
                         return change_found(shape, key, border, locked, found, guard, decide);
                     }
                     let permutation = border.permutation();
-                    if permutation.len() == WIDTH {
-                        prefetch_beside(shape.space(), border);
-                    }
+                    prefetch_beside(shape.space(), border, permutation);
                     let index = border.index_for(permutation, rest);
                     let root = locked.version().is_root();
                     let relief = (permutation.len() == WIDTH)
