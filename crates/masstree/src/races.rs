@@ -93,6 +93,23 @@ fn put_at<'t, 'k>(tree: &'t Tree<u64>, key: &'k [u8], place: &mut Destination<'t
     assert_eq!(old, None);
 }
 
+/// Two writers divide the prefix of a group's layer: `other` is put between the search of `key` and
+/// its put. `count` keys of the group stay.
+fn divide_twice(tree: &Tree<u64>, key: &[u8], other: &[u8], (group, count): (u8, u64)) {
+    let mut place = descend(&tree.shape, key);
+    assert!(matches!(place, Destination::Diverged { .. }));
+    put(tree, [other.to_vec()].into_iter(), 9);
+    put_at(tree, key, &mut place, 8);
+    assert_values(tree, &[(key, 8), (other, 9)]);
+    (0..count).for_each(|n| assert_values(tree, &[(&grouped(group, n), 7)]));
+}
+
+fn assert_values(tree: &Tree<u64>, pairs: &[(&[u8], u64)]) {
+    for (key, value) in pairs {
+        assert_eq!(tree.get(key, &pin()), Some(*value), "{key:?}");
+    }
+}
+
 /// Empties the node of `key`, and leaves it where it is.
 fn emptied<'t, 'k>(tree: &'t Tree<u64>, key: &'k [u8]) -> LeafPosition<'t, 'k> {
     let leaf = leaf_of(tree, key);

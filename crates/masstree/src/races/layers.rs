@@ -74,14 +74,7 @@ fn a_prefix_is_divided_once_by_two_writers() {
         for (byte, other_byte) in [(0, 255), (255, 0), (2, 3)] {
             let mut tree = with_prefix();
             let (key, other) = (diverged(at, byte), diverged(other, other_byte));
-            let mut place = descend(&tree.shape, &key);
-            assert!(matches!(place, Destination::Diverged { .. }));
-            put(&tree, [other.clone()].into_iter(), 9);
-            put_at(&tree, &key, &mut place, 8);
-            let guard = pin();
-            assert_eq!((tree.get(&key, &guard), tree.get(&other, &guard)), (Some(8), Some(9)));
-            (0..GROUP).for_each(|n| assert_eq!(tree.get(&grouped(1, n), &guard), Some(7)));
-            drop(guard);
+            divide_twice(&tree, &key, &other, (1, GROUP));
             tree.check().unwrap();
         }
     }

@@ -124,9 +124,7 @@ fn a_node_whose_prefix_was_divided_is_searched_for_again() {
         put(&tree, [other.clone()].into_iter(), 9);
         assert!(find_validated(&leaf, &guard).is_none());
         put_at(&tree, &new, &mut place, 8);
-        for (key, value) in [(&key, 7), (&new, 8), (&other, 9)] {
-            assert_eq!(tree.get(key, &guard), Some(value));
-        }
+        assert_values(&tree, &[(&key, 7), (&new, 8), (&other, 9)]);
         drop(guard);
         tree.check().unwrap();
     }
@@ -146,14 +144,7 @@ fn a_prefix_of_a_layer_below_is_divided_once() {
         for (byte, other_byte) in [(0, 255), (255, 0), (2, 3)] {
             let mut tree = with_gaps();
             let (key, other) = (leaving(at, byte), leaving(other, other_byte));
-            let mut place = descend(&tree.shape, &key);
-            assert!(matches!(place, Destination::Diverged { .. }));
-            put(&tree, [other.clone()].into_iter(), 9);
-            put_at(&tree, &key, &mut place, 8);
-            let guard = pin();
-            assert_eq!((tree.get(&key, &guard), tree.get(&other, &guard)), (Some(8), Some(9)));
-            (0..40).for_each(|n| assert_eq!(tree.get(&grouped(20, n), &guard), Some(7)));
-            drop(guard);
+            divide_twice(&tree, &key, &other, (20, 40));
             remove(&tree, (0..40).map(|n| grouped(20, n)));
             tree.check().unwrap();
             remove(&tree, [key, other].into_iter());

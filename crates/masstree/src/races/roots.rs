@@ -40,9 +40,7 @@ fn a_root_that_was_cut_is_not_taken_for_the_layer() {
     assert!(find_validated(&leaf, &guard).is_none() && finger.follow(&key, &key).is_none());
     put_at(&tree, &new, &mut place, 8);
     put_at(&tree, &left, &mut diverged, 9);
-    for (key, value) in [(&key, 7), (&new, 8), (&left, 9)] {
-        assert_eq!(tree.get(key, &guard), Some(value));
-    }
+    assert_values(&tree, &[(&key, 7), (&new, 8), (&left, 9)]);
     drop(guard);
     tree.check().unwrap();
 }
@@ -94,9 +92,7 @@ fn a_root_that_made_way_leads_nowhere() {
         assert!(find_validated(&leaf, &guard).is_none() && finger.follow(&key, &key).is_none());
         put_at(&tree, &new, &mut place, 8);
         put_at(&tree, &left, &mut diverged, 9);
-        for (key, value) in [(&key, 7), (&new, 8), (&left, 9)] {
-            assert_eq!(tree.get(key, &guard), Some(value));
-        }
+        assert_values(&tree, &[(&key, 7), (&new, 8), (&left, 9)]);
         drop(guard);
         tree.check().unwrap();
     }
