@@ -5,8 +5,8 @@
 //!   GET /metrics?x HTTP/1.1   -- httparse -->   Get { path, host }   -- answer -->   Reply
 //! ```
 //!
-//! The crate `httparse` reads the head. What is left is small: a whole library for servers would
-//! bring a runtime for one request a connection.
+//! The crate `httparse` reads the head. The rest is small: a whole library for servers would bring
+//! a runtime for one request a connection.
 
 use crate::{
     ClientMemory, Endpoint, Handle, Limits, Listener, Options, Peer, Result, Served, Server,

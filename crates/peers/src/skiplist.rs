@@ -421,8 +421,8 @@ mod tests {
         assert_eq!(store.map.len(), 0);
     }
 
-    /// A remover has killed the node of a key and is about to unlink it. Whoever writes the key in
-    /// between must not write into that node.
+    /// A remover has killed the node of a key and is about to unlink it. A thread that writes the
+    /// key in between must not write into that node.
     #[test]
     fn writes_that_meet_a_dead_node_go_into_a_new_one() {
         type Write = fn(&mut dyn Session);

@@ -35,7 +35,7 @@ impl Password {
         self.shared.is_set.load(Ordering::Relaxed)
     }
 
-    /// Changes it; none when it is empty. Who has said the old one stays.
+    /// Changes the password; an empty one means none. A connection that gave the old one stays.
     pub fn set(&self, bytes: &[u8]) {
         let mut held = self.shared.bytes.write().unwrap_or_else(PoisonError::into_inner);
         *held = bytes.to_vec();

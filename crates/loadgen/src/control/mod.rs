@@ -8,7 +8,7 @@
 //!   repeat   N                                                -> medians with intervals
 //! ```
 //!
-//! All of it is arithmetic over [`Figures`]. Who can measure hands in a closure.
+//! All of it is arithmetic over [`Figures`]. The caller, who can measure, passes a closure.
 //!
 //! **Invariant:** nothing here knows a socket, a thread or a clock; a closure's error ends what is
 //! going on and is handed through.

@@ -14,10 +14,10 @@
 //! ```
 //!
 //! Positions count bytes from the start of the connection and never go back; a place in a ring is
-//! the position modulo its size. Each word has one writer, but for those of sleep. Whoever is to
-//! sleep says so, looks once more, and sleeps on the socket; whoever has written or read anything
-//! looks at that word, and where it is set clears it and sends one byte. Between two that do not
-//! sleep there is no system call at all.
+//! the position modulo its size. Each word has one writer, but for those of sleep. A side that
+//! wants to sleep sets its word, looks once more, and sleeps on the socket. A side that has
+//! written or read anything looks at the other's word, and if it is set clears it and sends one
+//! byte. Between two that do not sleep there is no system call at all.
 //!
 //! **Invariant:** nothing of the other side is believed. Its positions are checked against ours, so
 //! a damaged one is an error and no access outside the ring. When it dies the kernel closes its

@@ -15,9 +15,9 @@
 //!    directory and of those above it.
 //!
 //! Rules 1 to 3 hold for syncs too: making a change durable takes along what it needs. Rule 4 holds
-//! for a power loss only. Who renames a file into a new directory, syncs that one, and forgets the
-//! parent, loses the file in our images; a program that relies on the file system's kindness here
-//! should find out.
+//! for a power loss only. A program that renames a file into a new directory, syncs that one, and
+//! forgets the parent, loses the file in our images; one that relies on the file system's kindness
+//! here should find out.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
