@@ -238,23 +238,53 @@ pub(crate) fn below(
     parent.version().validate(version).then_some(below)
 }
 
+/// What a node has said of a key, and the entry that it named first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looked {
+    pub(crate) look: Look,
+    first: Option<(usize, Entry)>,
+}
+
+/// Looks for the key of a leaf position. The guard covers the entry: its slot was live when it was
+/// read. A look that came before would not do, because the key could be removed, and what belongs
+/// to it freed, between the look and the copy of the entry, and a removal marks no version.
+#[inline(always)]
+pub(crate) fn look_covered(leaf: &LeafPosition<'_, '_>, guard: &Guard) -> Looked {
+    let LeafPosition { border, rest, .. } = leaf;
+    guard.protect(|| {
+        let look = border.look(rest);
+        let slot = match look {
+            Look::Absent | Look::Cells(0) => None,
+            Look::Key(slot) => Some(slot),
+            Look::Cells(cells) => Some(cells.trailing_zeros() as usize),
+        };
+        Looked { look, first: slot.map(|slot| (slot, border.entry_at(slot, rest.position))) }
+    })
+}
+
 /// The entry of the key at a leaf position, if the node still has the version. The guard covers the
 /// result. The outer `None`: it has another.
 #[inline]
 pub(crate) fn find_validated(leaf: &LeafPosition<'_, '_>, guard: &Guard) -> Option<Option<Entry>> {
-    find_looked(leaf, leaf.border.look(&leaf.rest), guard)
+    find_looked(leaf, look_covered(leaf, guard), guard)
 }
 
-/// As [`find_validated`], with what the node has said.
+/// As [`find_validated`], with what the node has said under this guard.
 #[inline(always)]
 pub(crate) fn find_looked(
     leaf: &LeafPosition<'_, '_>,
-    look: Look,
+    looked: Looked,
     guard: &Guard,
 ) -> Option<Option<Entry>> {
     let LeafPosition { border, version, rest } = leaf;
-    let copy = |slot| guard.protect(|| border.entry_at(slot, rest.position));
-    let found = find(look, rest, copy, || border.version().validate(*version));
+    let copy = |slot| match looked.first {
+        Some((first, entry)) if first == slot => Some(entry),
+        _ => guard.protect(|| {
+            let is_live = border.permutation().is_live(slot);
+            is_live.then(|| border.entry_at(slot, rest.position))
+        }),
+    };
+    let found = find(looked.look, rest, copy, || border.version().validate(*version));
     found.map(|found| found.map(|(_, entry)| entry))
 }
 
@@ -262,25 +292,25 @@ pub(crate) fn find_looked(
 // Inlined, `rest` would be copied in pieces of 16 bytes, which wait for the words just written.
 #[inline(never)]
 pub(crate) fn find_locked(border: BorderRef<'_>, rest: &Rest<'_>) -> Option<(usize, Entry)> {
-    let copy = |slot| border.entry_at(slot, rest.position);
+    let copy = |slot| Some(border.entry_at(slot, rest.position));
     let found = find(border.look(rest), rest, copy, || true);
     found.expect("nobody else changes a locked node")
 }
 
 /// Finds `rest` in a node that has said `look`, as long as `same` says that nothing was changed
-/// since the caller began. A `copy` of an entry is covered.
+/// since the caller began. A `copy` of an entry is covered; none is of a key that was removed.
 #[inline(always)]
 fn find(
     look: Look,
     rest: &Rest<'_>,
-    copy: impl Fn(usize) -> Entry,
+    copy: impl Fn(usize) -> Option<Entry>,
     same: impl Fn() -> bool,
 ) -> Option<Option<(usize, Entry)>> {
     match look {
         Look::Absent => same().then_some(None),
         Look::Key(slot) => {
-            let entry = copy(slot);
-            same().then_some(Some((slot, entry)))
+            let found = copy(slot).map(|entry| (slot, entry));
+            same().then_some(found)
         }
         Look::Cells(mut cells) => {
             while cells != 0 {
@@ -290,6 +320,7 @@ fn find(
                 if !same() {
                     return None;
                 }
+                let Some(entry) = entry else { continue };
                 // SAFETY: the entry is as it was in the node, and covered.
                 let cell = unsafe { entry.cell() }.expect("a slot keeps its code without a mark");
                 if cell.suffix() == rest.suffix() {

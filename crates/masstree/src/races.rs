@@ -20,8 +20,8 @@ use merges::Places;
 use crate::balance::Side;
 use crate::change::change_at;
 use crate::descent::{
-    Descent, Destination, Finger, LeafPosition, Next, Value, below, descend, find_validated, get,
-    get_here, search, value_of,
+    Descent, Destination, Finger, LeafPosition, Next, Value, below, descend, find_looked,
+    find_validated, get, get_here, look_covered, search, value_of,
 };
 use crate::key::{Fence, Rest};
 use crate::node::{BorderRef, InteriorRef, Kind, NodeRef};
@@ -186,6 +186,50 @@ fn with_gaps() -> Tree<u64> {
     }
     assert!(tree.stats().layers > 3);
     tree
+}
+
+/// A get looked for its key before it covered what it had found. A removal came between, which marks
+/// no version; the entry was read after that, and what it named was freed.
+#[test]
+fn what_a_look_has_found_is_not_freed() {
+    struct Freed<'a>(&'a AtomicU64);
+    impl Drop for Freed<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    static FREED: AtomicU64 = AtomicU64::new(0);
+    let tree = Tree::<Boxed<Freed<'static>>>::new();
+    let guard = pin();
+    let elsewhere = |change: &(dyn Fn() + Sync)| {
+        std::thread::scope(|scope| scope.spawn(change).join().unwrap());
+    };
+    // The era goes on, so that the guard of before does not cover the new value.
+    elsewhere(&|| {
+        let others = Tree::<Bytes>::new();
+        for n in 0..10_000_u64 {
+            others.insert(b"key", &n.to_be_bytes(), &pin());
+        }
+    });
+    let key = number(3);
+    elsewhere(&|| assert!(tree.insert(&key, Freed(&FREED), &pin()).is_none()));
+    let leaf = leaf_of(&tree, &key);
+    let looked = look_covered(&leaf, &guard);
+    let removed = || {
+        elsewhere(&|| {
+            assert!(tree.remove(&key, &pin()).is_some());
+            (0..3).for_each(|_| pin().flush());
+        });
+    };
+    removed();
+    assert!(find_looked(&leaf, looked, &guard).unwrap().is_some(), "a removal marks no version");
+    assert_eq!(FREED.load(Ordering::Relaxed), 0, "the guard covers it");
+    drop(guard);
+    // Guards of other tests may cover it for a while.
+    while FREED.load(Ordering::Relaxed) == 0 {
+        pin().flush();
+        std::thread::yield_now();
+    }
 }
 
 /// A new key invalidates no reader: free slots are filled without a mark.
