@@ -123,10 +123,7 @@ pub(crate) fn divide_prefix<'t>(
         (shape.new_prefix(&words[..shared]), shape.new_prefix(&words[shared + 1..]));
     let mut above = root.lock_parent(space);
 
-    locked.mark_splitting();
-    if let Some((_, above)) = &mut above {
-        above.mark_splitting();
-    }
+    // Nodes are made before the marks, at which readers wait: memory may take long to get.
     let (divided, divided_locked) = shape.new_interior(true);
     divided.node().set_prefix(upper);
     let before = rest.fence() < inner;
@@ -141,6 +138,11 @@ pub(crate) fn divide_prefix<'t>(
         drop(last_locked);
         vec![(inner, root), (rest.fence(), last.node())]
     };
+
+    locked.mark_splitting();
+    if let Some((_, above)) = &mut above {
+        above.mark_splitting();
+    }
     divided.set_child(space, 0, Some(first.node()));
     first.node().set_parent(space, Some(divided));
     for (at, &(separator, child)) in children.iter().enumerate() {
@@ -172,13 +174,13 @@ pub(crate) fn fill_gap<'t>(
     debug_assert!(layer.version().load().is_root());
     let mut path = Path::from(space, parent, locked);
     let high = path.fence_after(space, index);
-    path.mark();
     let (border, border_locked) = shape.new_border(false, rest.fence(), high);
     border.fill(&[Entry::make(rest.bytes, value)]);
+    path.make_nodes(shape);
+    path.mark();
     shape.keys.add(1);
-    let mut new_locks = Vec::with_capacity(4);
-    new_locks.push(border_locked);
-    add_child(shape, layer, None, &mut path, rest.fence(), border.node(), &mut new_locks);
+    add_child(shape, layer, None, &mut path, rest.fence(), border.node());
+    drop(border_locked);
 }
 
 /// Retires cells that were unlinked under the lock, and drops the lock. Their values have moved.

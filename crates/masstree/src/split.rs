@@ -94,6 +94,8 @@ fn cut_at_end(border: BorderRef<'_>, index: usize) -> Option<usize> {
 
 /// The locked nodes above one that is split: those that change.
 pub(crate) struct Path<'t> {
+    /// Nodes for the upper parts of those that are full, and then for a new root.
+    new: Vec<(InteriorRef<'t>, Locked<'t>)>,
     /// From below. All but the last are full.
     nodes: Vec<(InteriorRef<'t>, Locked<'t>)>,
     /// If the last is full as well, or there is none: what is above the root of the layer.
@@ -105,7 +107,7 @@ pub(crate) struct Path<'t> {
 impl<'t> Path<'t> {
     /// Above a border node, which is locked.
     fn above(space: Space<'t>, border: BorderRef<'t>, root: bool) -> Self {
-        let mut path = Path { nodes: Vec::with_capacity(4), above: None, further: Vec::new() };
+        let mut path = Path::empty();
         path.extend(space, border.node(), root);
         path
     }
@@ -113,12 +115,17 @@ impl<'t> Path<'t> {
     /// From a node on that gets a child.
     pub(crate) fn from(space: Space<'t>, node: InteriorRef<'t>, locked: Locked<'t>) -> Self {
         let (root, full) = (locked.version().is_root(), node.count() == INTERIOR_WIDTH);
-        let mut path = Path { nodes: Vec::with_capacity(4), above: None, further: Vec::new() };
+        let mut path = Path::empty();
         path.nodes.push((node, locked));
         if full {
             path.extend(space, node.node(), root);
         }
         path
+    }
+
+    fn empty() -> Self {
+        let (new, further) = (Vec::new(), Vec::new());
+        Path { new, nodes: Vec::with_capacity(4), above: None, further }
     }
 
     /// Locks upward.
@@ -158,6 +165,16 @@ impl<'t> Path<'t> {
             let upper =
                 upper.map_or_else(|| self.further[level - self.nodes.len()].0, |step| step.0);
             index = upper.index_of(space, node.node()).expect("a node is a child of its parent");
+        }
+    }
+
+    /// Makes the nodes that are needed. Before any mark, at which readers wait: memory may take long
+    /// to get.
+    pub(crate) fn make_nodes(&mut self, shape: &'t Shape) {
+        let full = self.nodes.iter().filter(|(node, _)| node.count() == INTERIOR_WIDTH);
+        self.new.extend(full.map(|_| shape.new_interior(false)));
+        if self.above.is_some() {
+            self.new.push(shape.new_interior(true));
         }
     }
 
@@ -229,12 +246,13 @@ fn cut_border<'t>(
     right: &[Entry],
     (stay, added): (usize, Option<(usize, Entry)>),
 ) -> (BorderRef<'t>, Version) {
-    locked.mark_splitting();
-    path.mark();
-
     let separator = right[0].fence();
     let (new, new_locked) = shape.new_border(false, separator, border.high());
     new.fill(right);
+
+    path.make_nodes(shape);
+    locked.mark_splitting();
+    path.mark();
     border.clear_stale();
     border.set_high(Some(separator));
     let mut kept = border.permutation().truncate(stay);
@@ -244,12 +262,8 @@ fn cut_border<'t>(
         kept = next;
     }
     border.publish(kept);
-    // A node for each cut, and a root.
-    let mut new_locks = Vec::with_capacity(path.nodes.len() + 2);
-    new_locks.push(new_locked);
-    let own = Some(&mut locked);
-    add_child(shape, border.node(), own, &mut path, separator, new.node(), &mut new_locks);
-    (new, new_locks.swap_remove(0).unlock())
+    add_child(shape, border.node(), Some(&mut locked), &mut path, separator, new.node());
+    (new, new_locked.unlock())
 }
 
 /// Adds `right` after `left` to the node above, which is cut if it is full, and so on. All of them
@@ -261,21 +275,22 @@ pub(crate) fn add_child<'t>(
     path: &mut Path<'t>,
     mut separator: Fence,
     mut right: NodeRef<'t>,
-    new_locks: &mut Vec<Locked<'t>>,
 ) {
     let space = shape.space();
+    let mut nodes = path.new.iter().map(|(node, _)| *node);
+    let mut new_node = || nodes.next().expect("a node was made for each that is full, and a root");
     for &(parent, _) in &path.nodes {
         if parent.count() < INTERIOR_WIDTH {
             insert_child(space, parent, left, separator, right);
             return;
         }
-        let (new, next) = split_interior(shape, parent, left, separator, right, new_locks);
+        let new = new_node();
+        let next = split_interior(space, parent, new, left, separator, right);
         (left, right, separator) = (parent.node(), new.node(), next);
     }
     let above = path.above.as_ref().expect("a path ends at a node with room or below a layer");
     let above = above.as_ref().map(|(above, _)| *above);
-    let (root, root_locked) = shape.new_interior(true);
-    new_locks.push(root_locked);
+    let root = new_node();
     root.set_child(space, 0, Some(left));
     root.set_separator(0, separator);
     root.set_child(space, 1, Some(right));
@@ -309,17 +324,16 @@ fn insert_child<'t>(
     right.set_parent(space, Some(parent));
 }
 
-/// As [`insert_child`], into a full node: moves the upper children to a new node. Returns it with
-/// the separator between the two.
+/// As [`insert_child`], into a full node: moves the upper children to a new node. Returns the
+/// separator between the two.
 fn split_interior<'t>(
-    shape: &'t Shape,
+    space: Space<'t>,
     parent: InteriorRef<'t>,
+    new: InteriorRef<'t>,
     left: NodeRef<'t>,
     separator: Fence,
     right: NodeRef<'t>,
-    new_locks: &mut Vec<Locked<'t>>,
-) -> (InteriorRef<'t>, Fence) {
-    let space = shape.space();
+) -> Fence {
     let index = parent.index_of(space, left).expect("a node is a child of its parent");
     let mut separators = [separator; INTERIOR_OVERFULL];
     let mut children = [Some(right); INTERIOR_OVERFULL + 1];
@@ -332,8 +346,6 @@ fn split_interior<'t>(
     // Ascending keys leave full nodes behind. The new node has a separator all the same.
     let cut = if index == INTERIOR_WIDTH { INTERIOR_OVERFULL - 2 } else { INTERIOR_OVERFULL / 2 };
 
-    let (new, new_locked) = shape.new_interior(false);
-    new_locks.push(new_locked);
     for (at, child) in children[cut + 1..].iter().enumerate() {
         new.set_child(space, at, *child);
         child.expect("a full node has all its children").set_parent(space, Some(new));
@@ -352,5 +364,5 @@ fn split_interior<'t>(
     }
     parent.set_child(space, cut, children[cut]);
     parent.set_count(cut);
-    (new, separators[cut])
+    separators[cut]
 }
