@@ -195,7 +195,7 @@ impl<'g> RawCursor<'g> {
 /// - a key that was inserted or removed after the last search may be seen or not, with the value of
 ///   then or of now. [`Cursor::seek`] and its like search anew.
 ///
-/// A search is O(layers * log n), a move O(1) on average.
+/// A search is O(layers^2 * log n), a move O(1) on average.
 ///
 /// # Examples
 ///

@@ -11,8 +11,8 @@ use std::fmt;
 /// A hint is kept in layers down to this length of the key.
 const HINT_PREFIX_MAX: usize = 32;
 
-/// The border node of the last operation, as a hint for the next one, by the same thread or
-/// another. It never changes the result of an operation. It saves the search for keys that are
+/// The border node of the last operation, as a hint for the next one of the same
+/// thread. It never changes the result of an operation. It saves the search for keys that are
 /// near each other or repeat.
 ///
 /// ```

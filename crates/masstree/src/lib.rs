@@ -76,10 +76,11 @@
 //!
 //! ## Costs
 //!
-//! Operations on one key, and the first key of a scan, are O(layers * log n). A layer begins only
-//! where the keys of a full node go on after eight common bytes. A further key in order is O(1) on
-//! average. [`Tree::multi_get`] and [`Tree::multi_put`] overlap the cache misses of many keys, and
-//! a [`Hint`] saves the search for keys near the last one.
+//! Operations on one key are O(layers * log n), and the first key of a scan is O(layers^2 * log n),
+//! because it checks the nodes above again in each layer. A layer begins only where the keys of a
+//! full node go on after eight common bytes. A further key in order is O(1) on average.
+//! [`Tree::multi_get`] and [`Tree::multi_put`] overlap the cache misses of many keys, and a
+//! [`Hint`] saves the search for keys near the last one.
 //!
 //! With a million keys and `u64` values, nodes take 31 bytes for each key that is inserted in
 //! ascending order, and 40 in random order. A key of more than 16 bytes takes 16 bytes more, and
@@ -94,7 +95,9 @@
 //! - A reader waits for a writer only during the few steps of one node. A thread that stops between
 //!   two operations delays nobody.
 //! - A value is dropped once: after it was replaced or removed and no guard protects it, by any
-//!   thread, or with the tree.
+//!   thread, or with the tree. Its destructor may run in an operation on another tree, and must not
+//!   panic. Where a closure of an update removes from another tree, destructors must not use the
+//!   tree of the closure.
 //! - A closure of a caller that panics leaves the tree in order.
 //!
 //! ## Limits

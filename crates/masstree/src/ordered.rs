@@ -15,8 +15,8 @@ impl<V: Slot> Tree<V> {
     /// The scan is not one point in time: a key that is present throughout is visited once, in
     /// order; a key that is inserted or removed meanwhile may be visited. No lock is held during a
     /// visit, so it may use the tree. The scan pins by itself, again for each node. It delays no
-    /// reclamation if the caller has no guard. The first visit costs O(layers * log n), others O(1)
-    /// on average.
+    /// reclamation if the caller has no guard. The first visit costs O(layers^2 * log n), others
+    /// O(1) on average.
     ///
     /// ```
     /// # use keyrack_masstree::{Tree, pin};
@@ -95,7 +95,8 @@ impl<V: Slot> Tree<V> {
         self.scan(prefix, after_prefix(prefix).as_deref(), visit)
     }
 
-    /// Calls `visit` with the first key and its value; `None` if there is none. O(layers * log n).
+    /// Calls `visit` with the first key and its value; `None` if there is none.
+    /// O(layers^2 * log n).
     ///
     /// ```
     /// # use keyrack_masstree::{Tree, pin};
@@ -114,7 +115,7 @@ impl<V: Slot> Tree<V> {
         result
     }
 
-    /// Calls `visit` with the last key and its value; `None` if there is none. O(layers * log n).
+    /// Calls `visit` with the last key and its value; `None` if there is none. O(layers^2 * log n).
     ///
     /// ```
     /// # use keyrack_masstree::{Tree, pin};
@@ -135,8 +136,8 @@ impl<V: Slot> Tree<V> {
     /// An iterator over the keys of `range` and their values, ascending, or from both ends. A range
     /// that ends before it begins is empty, which is not an error as it is in the standard library.
     ///
-    /// What it sees of concurrent changes is said at [`Range`]. The first item costs O(layers * log
-    /// n), others O(1) on average and an allocation for the key.
+    /// What it sees of concurrent changes is said at [`Range`]. The first item costs
+    /// O(layers^2 * log n), others O(1) on average and an allocation for the key.
     ///
     /// # Examples
     ///

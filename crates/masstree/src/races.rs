@@ -188,8 +188,8 @@ fn with_gaps() -> Tree<u64> {
     tree
 }
 
-/// A get looked for its key before it covered what it had found. A removal came between, which marks
-/// no version; the entry was read after that, and what it named was freed.
+/// A get looked for its key before it covered what it had found. A removal came between, which
+/// marks no version; the entry was read after that, and what it named was freed.
 #[test]
 fn what_a_look_has_found_is_not_freed() {
     struct Freed<'a>(&'a AtomicU64);

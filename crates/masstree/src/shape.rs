@@ -69,6 +69,11 @@ pub struct Stats {
     pub node_bytes: u64,
 }
 
+/// May be below zero for a moment, while writers change the stripes of the counter.
+fn sum(counter: &Counter) -> u64 {
+    counter.sum().try_into().unwrap_or(0)
+}
+
 impl Shape {
     /// One empty border node.
     pub(crate) fn new(pointers: bool) -> Self {
@@ -204,13 +209,16 @@ impl Shape {
         parts
     }
 
+    /// The number of keys; an estimate while writers are active.
+    pub(crate) fn count_keys(&self) -> u64 {
+        sum(&self.keys)
+    }
+
     /// The counts. Estimates while writers are active.
     pub(crate) fn stats(&self) -> Stats {
-        // A sum may be below zero for a moment, while writers change the stripes of the counter.
-        let sum = |counter: &Counter| counter.sum().try_into().unwrap_or(0);
         let live = |kind| self.arena.live(kind).try_into().unwrap_or(0);
         Stats {
-            keys: sum(&self.keys),
+            keys: self.count_keys(),
             borders: live(BORDER),
             interiors: live(INTERIOR),
             layers: sum(&self.layers),

@@ -168,8 +168,8 @@ impl<'t> Path<'t> {
         }
     }
 
-    /// Makes the nodes that are needed. Before any mark, at which readers wait: memory may take long
-    /// to get.
+    /// Makes the nodes that are needed. Before any mark, at which readers wait: memory may take
+    /// long to get.
     pub(crate) fn make_nodes(&mut self, shape: &'t Shape) {
         let full = self.nodes.iter().filter(|(node, _)| node.count() == INTERIOR_WIDTH);
         self.new.extend(full.map(|_| shape.new_interior(false)));
