@@ -8,6 +8,7 @@
 //! | [`Swap`] | a value that is read all the time and exchanged now and then |
 //! | [`Backoff`] | waiting for another thread, first by spinning, then by giving up the processor |
 //! | [`Change`] | what the closure of an atomic update decides |
+//! | [`KeyLocks`] | locks on keys by their hashes, several at once without deadlocks |
 //! | [`Counter`] | a sum that many threads add to without sharing a cache line |
 //!
 //! An object that a structure no longer links is handed to [`Guard::retire`] and freed when no
@@ -52,6 +53,7 @@ mod counter;
 mod domain;
 mod epoch;
 mod fence;
+mod key_locks;
 mod part;
 mod range;
 mod record;
@@ -67,6 +69,7 @@ pub use change::Change;
 pub use counter::Counter;
 pub use domain::Pressure;
 pub use epoch::{Guard, birth, parts, pin, pressure};
+pub use key_locks::{KeyGuards, KeyLocks};
 pub use part::Part;
 pub use range::UNIT_BYTES;
 pub use retired::{Era, Retired};
