@@ -170,9 +170,9 @@ impl<M: ConcurrentMap> Session for MapSession<'_, M> {
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
-        batch.iter().try_for_each(|operation| M::check(key_of(operation)))?;
+        batch.iter().try_for_each(|operation| M::check(operation.key()))?;
         let MapStore { map, stripes } = self.store;
-        let _owned = stripes.own_all(batch.iter().map(key_of));
+        let _owned = stripes.own_all(batch.iter().map(BatchOp::key));
         for operation in batch.iter() {
             match operation {
                 BatchOp::Put(key, value) => map.put(key, value),
@@ -182,12 +182,6 @@ impl<M: ConcurrentMap> Session for MapSession<'_, M> {
             }
         }
         Ok(())
-    }
-}
-
-fn key_of<'b>(operation: BatchOp<'b>) -> &'b [u8] {
-    match operation {
-        BatchOp::Put(key, _) | BatchOp::Remove(key) => key,
     }
 }
 

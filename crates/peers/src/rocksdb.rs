@@ -309,9 +309,7 @@ impl Session for RocksSession<'_> {
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
         let mut writes = WriteBatch::default();
-        let keys = batch.iter().map(|op| match op {
-            BatchOp::Put(key, _) | BatchOp::Remove(key) => key,
-        });
+        let keys = batch.iter().map(BatchOp::key);
         let _shared = self.store.stripes.share_all(keys);
         for op in batch.iter() {
             match op {

@@ -332,12 +332,7 @@ impl Session for TidesSession<'_> {
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
-        let keys: Vec<_> = batch
-            .iter()
-            .map(|op| match op {
-                BatchOp::Put(key, _) | BatchOp::Remove(key) => escape(key),
-            })
-            .collect();
+        let keys: Vec<_> = batch.iter().map(|op| escape(op.key())).collect();
         let _shared = self.store.stripes.share_all(keys.iter().map(|key| &**key));
         self.store.write("apply", |writes| {
             batch.iter().zip(&keys).try_for_each(|(op, key)| match op {

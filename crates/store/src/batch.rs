@@ -13,6 +13,16 @@ pub enum BatchOp<'a> {
     Remove(&'a [u8]),
 }
 
+impl<'a> BatchOp<'a> {
+    /// The key that is written.
+    #[must_use]
+    pub fn key(self) -> &'a [u8] {
+        match self {
+            BatchOp::Put(key, _) | BatchOp::Remove(key) => key,
+        }
+    }
+}
+
 /// Writes to be applied together by [`crate::Session::apply`], in the order in which they were
 /// added. Layout: the bytes of all keys and values, one after another, and their end offsets.
 #[derive(Clone, Debug, Default)]

@@ -274,21 +274,18 @@ impl Session for BrokenSession<'_> {
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
         let ops: Vec<BatchOp<'_>> = batch.iter().collect();
-        let key = |op: &BatchOp<'_>| match op {
-            BatchOp::Put(key, _) | BatchOp::Remove(key) => key.to_vec(),
-        };
         match self.bug() {
             Bug::BatchReversed => self.apply_each(ops.into_iter().rev()),
             Bug::BatchFirstWins => {
                 let first =
-                    |index: usize| !ops[..index].iter().any(|op| key(op) == key(&ops[index]));
+                    |index: usize| !ops[..index].iter().any(|op| op.key() == ops[index].key());
                 let kept: Vec<_> = (0..ops.len()).filter(|&i| first(i)).map(|i| ops[i]).collect();
                 self.apply_each(kept.into_iter())
             }
             Bug::BatchTorn
                 if ops
                     .first()
-                    .is_some_and(|op| key(op).starts_with(crate::concurrent::BATCH_PREFIX)) =>
+                    .is_some_and(|op| op.key().starts_with(crate::concurrent::BATCH_PREFIX)) =>
             {
                 // One session writes its halves in order and the other the opposite way round, so
                 // that each half is last written by a different one.

@@ -288,9 +288,7 @@ impl Session for LoadedSession<'_> {
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
-        let keys = batch.iter().map(|op| match op {
-            BatchOp::Put(key, _) | BatchOp::Remove(key) => key,
-        });
+        let keys = batch.iter().map(BatchOp::key);
         let store = self.store;
         let _shared = store.stripes.share_all(keys);
         self.write("apply", |own| {

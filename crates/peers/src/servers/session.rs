@@ -146,8 +146,7 @@ impl<P: Protocol> Session for ServerSession<'_, P> {
 
     fn apply(&mut self, batch: &Batch) -> Result<()> {
         for op in batch.iter() {
-            let (BatchOp::Put(key, _) | BatchOp::Remove(key)) = op;
-            self.pipe.protocol.check(key)?;
+            self.pipe.protocol.check(op.key())?;
         }
         let mut result = Ok(());
         for op in batch.iter() {
