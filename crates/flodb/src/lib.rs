@@ -56,6 +56,7 @@ mod manifest;
 mod memtable;
 mod open_table;
 mod options;
+mod prefix;
 mod range_tombstones;
 mod read_state;
 mod repair;

@@ -17,15 +17,16 @@
 //! it. Data blocks stand one behind the other from the beginning of the file, so only their sizes
 //! are stored.
 //!
-//! With the bytewise order the search runs over the prefixes, eight to a cache line, without
-//! branches that depend on keys. Zeros fill up short ones. Separators are only looked at where the
-//! prefix is that of the wanted key. With any other order the search compares separators.
+//! With the bytewise order the search runs over the prefixes, which are the leaves of a tree with
+//! eight numbers to a cache line ([`crate::prefix`]), without branches that depend on keys.
+//! Separators are only looked at where the prefix is that of the wanted key. With any other order
+//! the search compares separators.
 
 use super::format::Handle;
 use crate::coding::{Reader, common_prefix, put_varint};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
+use crate::prefix::{Ascending, prefix_of};
 use std::cmp::Ordering;
-use std::hint::select_unpredictable;
 
 /// The least bytes of a stored entry: a separator is at least a trailer.
 const ENTRY_BYTES_MIN: usize = 1 + 1 + key::TRAILER_BYTES + 1 + 8;
@@ -84,37 +85,11 @@ pub(super) fn separator(order: &Comparator, before: &[u8], behind: &[u8]) -> Vec
 pub(super) struct Index {
     /// Of the user keys of the separators.
     common: usize,
-    prefixes: Box<[u64]>,
+    prefixes: Ascending,
     /// All separators, and where each ends.
     separators: Box<[u8]>,
     ends: Box<[u32]>,
     blocks: Box<[Handle]>,
-}
-
-/// The first eight bytes as a number that is ordered as they are.
-#[inline]
-fn prefix_of(bytes: &[u8]) -> u64 {
-    if let Some(whole) = bytes.first_chunk::<8>() {
-        return u64::from_be_bytes(*whole);
-    }
-    bytes
-        .iter()
-        .enumerate()
-        .fold(0, |prefix, (at, byte)| prefix | u64::from(*byte) << (56 - 8 * at))
-}
-
-/// How many of the ascending numbers are below `wanted`. No branch depends on them.
-#[inline]
-fn count_below(ascending: &[u64], wanted: u64) -> usize {
-    let mut base = 0;
-    let mut size = ascending.len();
-    while size > 1 {
-        let half = size / 2;
-        let is_below = ascending[base + half - 1] < wanted;
-        base = select_unpredictable(is_below, base + half, base);
-        size -= half;
-    }
-    base + usize::from(ascending.get(base).is_some_and(|number| *number < wanted))
 }
 
 impl Index {
@@ -154,7 +129,7 @@ impl Index {
         }
         let mut index = Index {
             common: 0,
-            prefixes: Box::default(),
+            prefixes: Ascending::default(),
             separators: separators.into(),
             ends: ends.into(),
             blocks: blocks.into(),
@@ -162,8 +137,9 @@ impl Index {
         if order.is_bytewise() && index.len() > 0 {
             let user = |at| key::user_of(index.separator(at));
             let common = common_prefix(user(0), user(index.len() - 1));
-            let prefixes = (0..index.len()).map(|at| prefix_of(&user(at)[common..])).collect();
-            (index.common, index.prefixes) = (common, prefixes);
+            let prefixes: Vec<u64> =
+                (0..index.len()).map(|at| prefix_of(&user(at)[common..])).collect();
+            (index.common, index.prefixes) = (common, Ascending::new(&prefixes));
         }
         Ok(index)
     }
@@ -223,13 +199,13 @@ impl Index {
             Ordering::Equal => {}
         }
         let wanted = prefix_of(&user[self.common..]);
-        let low = count_below(&self.prefixes, wanted);
-        let same = self.prefixes[low..].iter().take_while(|prefix| **prefix == wanted);
-        match same.take(4).count() {
+        let low = self.prefixes.count_below(wanted);
+        let same = (low..low + 4).take_while(|at| self.prefixes.get(*at) == Some(wanted));
+        match same.count() {
             few @ 0..4 => (low, low + few),
             _ => {
                 let high = wanted.checked_add(1);
-                (low, high.map_or(self.len(), |high| count_below(&self.prefixes, high)))
+                (low, high.map_or(self.len(), |high| self.prefixes.count_below(high)))
             }
         }
     }
@@ -335,17 +311,6 @@ mod tests {
         assert_eq!(short(b"abcdef", b"abz"), b"aby");
         assert_eq!(short(b"abcdef", b"abd"), b"abcdef");
         assert_eq!(short(b"abc", b"abcd"), b"abc");
-    }
-
-    #[test]
-    fn counting_below() {
-        for len in 0..40_u64 {
-            let ascending: Vec<u64> = (0..len).map(|number| number / 2 * 10).collect();
-            for wanted in 0..len * 5 + 20 {
-                let expected = ascending.partition_point(|number| *number < wanted);
-                assert_eq!(count_below(&ascending, wanted), expected);
-            }
-        }
     }
 
     #[test]
