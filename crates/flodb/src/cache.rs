@@ -30,6 +30,7 @@
 //! A table that ends takes its blocks out.
 
 use crate::block::Block;
+use crate::key::Comparator;
 use crate::table::TableReads;
 use keyrack_concurrent::{Counter, Era, Guard, Retired, birth, pin};
 use std::fmt;
@@ -237,6 +238,8 @@ fn retire(guard: &Guard, place: Place) {
 pub(crate) struct TableCache {
     cache: Arc<BlockCache>,
     slots: Arc<Slots>,
+    /// Whether the keys are in the order of bytes, so that blocks can have prefix indexes.
+    is_bytewise: bool,
 }
 
 impl fmt::Debug for TableCache {
@@ -250,7 +253,14 @@ impl TableCache {
     /// shards.
     pub(crate) fn new(cache: Arc<BlockCache>, number: u64, blocks: usize) -> Self {
         let blocks = (0..blocks).map(|_| AtomicPtr::default()).collect();
-        TableCache { cache, slots: Arc::new(Slots { blocks, shard: number as usize }) }
+        let slots = Arc::new(Slots { blocks, shard: number as usize });
+        TableCache { cache, slots, is_bytewise: false }
+    }
+
+    /// The same for a table in this order.
+    pub(crate) fn in_order(mut self, order: &Comparator) -> Self {
+        self.is_bytewise = order.is_bytewise();
+        self
     }
 
     /// Where reads of the file are counted.
@@ -301,7 +311,14 @@ impl TableCache {
 
     /// Puts a block in, and returns it; or the one that another thread has put there meanwhile. A
     /// block that is larger than a shard is returned and not put in. Takes the lock of a shard.
-    pub(crate) fn insert(&self, index: usize, block: Block) -> Arc<Cached> {
+    /// Who puts a block in expects it to be searched again, so it gets a prefix index.
+    pub(crate) fn insert(&self, index: usize, mut block: Block) -> Arc<Cached> {
+        if block.memory_bytes() > self.cache.ring_bytes_max {
+            return Cached::new(block);
+        }
+        if self.is_bytewise {
+            block.index_prefixes();
+        }
         let cached = Cached::new(block);
         let charge = cached.charge();
         if charge > self.cache.ring_bytes_max {

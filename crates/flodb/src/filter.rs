@@ -112,6 +112,13 @@ impl Filter {
         Some(Filter { lines: lines.iter().map(line).collect(), probes })
     }
 
+    /// Asks for the cache line that [`Filter::may_contain`] reads.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let line = &self.lines[line_of(hash, self.lines.len())];
+        crate::memtable::mapping::prefetch(std::ptr::from_ref(line).cast());
+    }
+
     /// Is the key with this hash perhaps there? If not, it certainly is not. One cache line.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {

@@ -219,6 +219,15 @@ impl fmt::Debug for KeyFilter {
 }
 
 impl KeyFilter {
+    /// Asks for the memory that [`KeyFilter::may_contain`] reads, where that is known.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        match self {
+            KeyFilter::Bloom(filter) => filter.prefetch(hash),
+            KeyFilter::Custom(_) => {}
+        }
+    }
+
     /// Is the user key with this hash perhaps there? If not, it certainly is not.
     #[inline]
     pub(crate) fn may_contain(&self, user_key: &[u8], hash: u64) -> bool {

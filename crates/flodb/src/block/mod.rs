@@ -16,13 +16,16 @@
 //!
 //! A search halves the restarts, then walks the entries of one of them. It builds no keys: the walk
 //! knows how many bytes of the wanted key the entry before had in common with it, and an entry that
-//! shares more than that with its predecessor is on the same side of the wanted key as that.
+//! shares more than that with its predecessor is on the same side of the wanted key as that. A
+//! block in the cache has a prefix index (`prefix_index.rs`), which takes the place of the restarts
+//! and of nearly all of the walk.
 //!
 //! Blocks come from files that passed their checksum. Yet every length is checked here again, so
 //! that a table from a faulty writer is an error and not a panic.
 
 mod builder;
 mod cursor;
+mod prefix_index;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +34,8 @@ pub(crate) use cursor::BlockCursor;
 
 use crate::coding::{common_prefix, varint};
 use crate::key::{Comparator, TRAILER_BYTES, user_of};
+use crate::memtable::mapping::prefetch;
+use prefix_index::{PrefixIndex, Start};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -53,6 +58,8 @@ pub(crate) struct Block {
     bytes: Vec<u8>,
     entries_end: usize,
     restarts: usize,
+    /// Of a block that is searched more than once.
+    prefixes: Option<PrefixIndex>,
 }
 
 /// An entry, its key still shared with the one before.
@@ -92,7 +99,7 @@ impl Block {
         if restarts == 0 || entries_end == 0 {
             return Err(damage("a block without entries"));
         }
-        let block = Block { bytes, entries_end, restarts };
+        let block = Block { bytes, entries_end, restarts, prefixes: None };
         match block.restart(0)? {
             0 => Ok(block),
             at => Err(Damage { at, what: "a first restart that is not at the first entry" }),
@@ -104,8 +111,31 @@ impl Block {
         self.bytes
     }
 
+    /// Makes the prefix index, if the block is in the order of bytes and can have one. O(entries).
+    pub(crate) fn index_prefixes(&mut self) {
+        self.prefixes = PrefixIndex::new(self);
+    }
+
+    /// Asks for the memory that a search reads first.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some(prefixes) = &self.prefixes {
+            prefixes.prefetch();
+        }
+    }
+
+    /// Asks for the entry that a search for the key reads first, if the prefix index tells.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, user: &[u8]) {
+        if let Some(start) = self.prefixes.as_ref().and_then(|prefixes| prefixes.start(user))
+            && let Some(entry) = self.bytes[..self.entries_end].get(start.at..)
+        {
+            entry.chunks(64).take(3).for_each(|line| prefetch(line.as_ptr()));
+        }
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.prefixes.as_ref().map_or(0, PrefixIndex::memory_bytes)
     }
 
     /// Bytes of a range that an entry named.
@@ -190,10 +220,10 @@ impl Block {
         user: &[u8],
         trailer: u64,
     ) -> Result<Option<Found>> {
-        let at = self.restart_before(order, user, trailer)?;
         let reached = if order.is_bytewise() {
-            self.scan_bytes(at, user, trailer)?
+            self.scan_bytes(self.start(order, user, trailer)?, user, trailer)?
         } else {
+            let at = self.restart_before(order, user, trailer)?;
             // Lent by the thread. A comparator that searches itself finds an empty one.
             let mut key = SCRATCH.try_with(Cell::take).unwrap_or_default();
             let reached = self.scan(order, at, user, trailer, &mut key);
@@ -216,9 +246,8 @@ impl Block {
         trailer: u64,
         key: &mut Vec<u8>,
     ) -> Result<Option<(usize, Entry<'a>)>> {
-        let at = self.restart_before(order, user, trailer)?;
         let reached = if order.is_bytewise() {
-            let reached = self.scan_bytes(at, user, trailer)?;
+            let reached = self.scan_bytes(self.start(order, user, trailer)?, user, trailer)?;
             key.clear();
             if let Some((_, entry, _)) = &reached {
                 // The walk ends at an entry that shares no more with the one before than that has
@@ -228,6 +257,7 @@ impl Block {
             }
             reached
         } else {
+            let at = self.restart_before(order, user, trailer)?;
             self.scan(order, at, user, trailer, key)?
         };
         let Some((at, entry, _)) = reached else { return Ok(None) };
@@ -235,8 +265,16 @@ impl Block {
         Ok(Some((at, entry)))
     }
 
-    /// The offset of the last restart whose entry is before what is wanted, else of the first.
+    /// Where a search by bytes begins.
     #[inline]
+    fn start(&self, order: &Comparator, user: &[u8], trailer: u64) -> Result<Start> {
+        match self.prefixes.as_ref().and_then(|prefixes| prefixes.start(user)) {
+            Some(start) => Ok(start),
+            None => self.restart_before(order, user, trailer).map(Start::at_restart),
+        }
+    }
+
+    /// The offset of the last restart whose entry is before what is wanted, else of the first.
     fn restart_before(&self, order: &Comparator, user: &[u8], trailer: u64) -> Result<usize> {
         let mut low = 0;
         let mut low_at = 0;
@@ -258,12 +296,11 @@ impl Block {
         Ok(low_at)
     }
 
-    /// Walks from the entry at `at` to the first that is not before what is wanted, by bytes.
+    /// Walks from `start` to the first entry that is not before what is wanted, by bytes.
     #[inline]
-    fn scan_bytes(&self, mut at: usize, user: &[u8], trailer: u64) -> Result<Reached<'_>> {
-        let mut key_len = 0;
+    fn scan_bytes(&self, start: Start, user: &[u8], trailer: u64) -> Result<Reached<'_>> {
         // What the entry before and the wanted key have in common. That entry is before it.
-        let mut matched = 0;
+        let Start { mut at, mut matched, mut key_len } = start;
         while at < self.entries_end {
             let entry = self.entry(at)?;
             if entry.shared > key_len {

@@ -24,9 +24,15 @@ fn sample() -> Vec<(Vec<u8>, Vec<u8>)> {
     users.iter().map(entry).collect()
 }
 
-/// Does everything that there is to do with a block.
+/// Does everything that there is to do with a block, with and without a prefix index.
 fn use_up(bytes: Vec<u8>) -> Result<()> {
-    let block = Block::new(bytes)?;
+    let mut indexed = Block::new(bytes.clone())?;
+    indexed.index_prefixes();
+    let answers = [use_up_block(&Block::new(bytes)?), use_up_block(&indexed)];
+    answers.into_iter().collect()
+}
+
+fn use_up_block(block: &Block) -> Result<()> {
     let order = Comparator::Bytewise;
     let mut cursor = BlockCursor::default();
     for (key, _) in sample() {
@@ -34,14 +40,14 @@ fn use_up(bytes: Vec<u8>) -> Result<()> {
             block.value(&found);
         }
         let trailer = key.last_chunk().map_or(0, |trailer| u64::from_le_bytes(*trailer));
-        cursor.seek(&block, &order, user_of(&key), trailer)?;
+        cursor.seek(block, &order, user_of(&key), trailer)?;
     }
-    cursor.seek_first(&block)?;
-    while cursor.next(&block)? {
+    cursor.seek_first(block)?;
+    while cursor.next(block)? {
         block.slice(cursor.value());
     }
-    cursor.seek_last(&block)?;
-    while cursor.prev(&block)? {
+    cursor.seek_last(block)?;
+    while cursor.prev(block)? {
         block.slice(cursor.value());
     }
     block.verify(&order, |_, _| Ok::<_, Damage>(()))
@@ -107,5 +113,99 @@ fn a_builder_begins_again_in_its_memory() {
         assert_eq!(builder.finish(), block_of(&sample(), 4));
         builder.clear();
         assert!(builder.is_empty());
+    }
+}
+
+/// Entries whose keys have much or little in common, end in zeros, or have many versions.
+fn random_entries(draw: &mut Draw) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let common = b"shared by all of them/".repeat(draw.below(3));
+    let alphabet = *draw.one_of(&[&b"\0\x01\xff"[..], b"0123456789", b"aab"]);
+    let (length_max, value_max) = (1 + draw.below(20), 1 + draw.below(200));
+    let mut entries = Vec::new();
+    for _ in 0..1 + draw.below(60) {
+        let mut user = common.clone();
+        user.extend((0..draw.below(length_max)).map(|_| *draw.one_of(alphabet)));
+        let versions = if draw.below(8) == 0 { 1 + draw.below(30) } else { 1 };
+        for _ in 0..versions {
+            let value = vec![b'v'; draw.below(value_max)];
+            entries.push((internal(&user, 1 + draw.below(99) as u64), value));
+        }
+    }
+    entries.sort_by(|a, b| Comparator::Bytewise.internal(&a.0, &b.0));
+    entries.dedup_by(|a, b| a.0 == b.0);
+    entries
+}
+
+/// Where a search by restarts and one by prefixes end.
+fn both_ends(plain: &Block, indexed: &Block, target: &[u8]) -> [Option<Found>; 2] {
+    let parsed = crate::key::parse(target).unwrap();
+    let trailer = crate::key::trailer(parsed.sequence, parsed.kind);
+    let order = Comparator::Bytewise;
+    let (mut one, mut other) = (BlockCursor::default(), BlockCursor::default());
+    let found = one.seek(plain, &order, parsed.user, trailer).unwrap();
+    assert_eq!(other.seek(indexed, &order, parsed.user, trailer).unwrap(), found);
+    if found {
+        assert_eq!((one.key(), one.value()), (other.key(), other.value()));
+    }
+    [plain, indexed].map(|block| block.find(&order, parsed.user, trailer).unwrap())
+}
+
+#[test]
+fn a_search_by_prefixes_ends_where_one_by_restarts_does() {
+    for seed in seeds() {
+        let _announced = Announced(seed);
+        let mut draw = Draw::new(seed);
+        for _ in 0..300 {
+            let entries = random_entries(&mut draw);
+            let bytes = block_of(&entries, *draw.one_of(&[1, 2, 7, 16, 1_000]));
+            let plain = Block::new(bytes.clone()).unwrap();
+            let mut indexed = Block::new(bytes).unwrap();
+            indexed.index_prefixes();
+            assert!(indexed.prefixes.is_some(), "a sorted block of {} entries", entries.len());
+            assert!(indexed.memory_bytes() > plain.memory_bytes());
+            let mut targets: Vec<Vec<u8>> = entries.iter().map(|(key, _)| key.clone()).collect();
+            for _ in 0..60 {
+                let mut user = user_of(&draw.one_of(&entries).0).to_vec();
+                user.truncate(draw.below(user.len() + 1));
+                user.extend((0..draw.below(4)).map(|_| *draw.one_of(b"\0\x01a5\xff")));
+                targets.push(internal(&user, 1 + draw.below(99) as u64));
+            }
+            for target in &targets {
+                let [by_restarts, by_prefixes] = both_ends(&plain, &indexed, target);
+                assert_eq!(by_prefixes, by_restarts, "{target:?} in {entries:?}");
+            }
+        }
+    }
+}
+
+/// Of keys that differ within their prefixes, an entry is found without a look at another one.
+#[test]
+fn a_search_by_prefixes_begins_at_its_entry() {
+    let entries: Vec<(Vec<u8>, Vec<u8>)> = (0..40_u32)
+        .map(|at| (internal(format!("user{:08}", 7 * at).as_bytes(), 9), vec![b'v'; 100]))
+        .collect();
+    let mut block = Block::new(block_of(&entries, 16)).unwrap();
+    block.index_prefixes();
+    let prefixes = block.prefixes.as_ref().unwrap();
+    let mut at = 0;
+    for (key, _) in &entries {
+        assert_eq!(prefixes.start(user_of(key)).unwrap().at, at);
+        at = block.entry(at).unwrap().next;
+    }
+    assert_eq!(prefixes.start(b"user00000999").unwrap().at, block.entries_end);
+    assert_eq!(prefixes.start(b"user1"), None, "a key without what all have in common");
+    assert!(block.memory_bytes() < block.bytes.capacity() * 9 / 8, "a tenth, or so");
+}
+
+#[test]
+fn a_block_that_offsets_cannot_describe_has_no_prefixes() {
+    let entry = |user: &[u8], bytes| (internal(user, 9), vec![b'v'; bytes]);
+    for (bytes, has_prefixes) in [(60_000, true), (70_000, false)] {
+        let entries = [entry(b"a", 10), entry(b"b", bytes), entry(b"c", 10)];
+        let mut block = Block::new(block_of(&entries, 16)).unwrap();
+        block.index_prefixes();
+        assert_eq!(block.prefixes.is_some(), has_prefixes, "{bytes}");
+        let found = block.find(&Comparator::Bytewise, b"c", u64::MAX).unwrap().unwrap();
+        assert!(found.is_same_user);
     }
 }

@@ -17,7 +17,7 @@ fn block(table: u64, index: usize, bytes: usize) -> Block {
 /// Is it that block?
 fn is(cached: &Cached, table: u64, index: usize) -> bool {
     let wanted = format!("{table}/{index}");
-    let order = crate::key::Comparator::Bytewise;
+    let order = Comparator::Bytewise;
     let found = cached.block.find(&order, wanted.as_bytes(), u64::MAX).unwrap();
     found.is_some_and(|found| found.is_same_user)
 }

@@ -104,7 +104,7 @@ impl<T> Drop for Mapping<T> {
 
 /// Asks for the cache line at an address. Any address will do: a prefetch neither reads nor faults.
 #[inline]
-pub(super) fn prefetch(address: *const u8) {
+pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -28,7 +28,7 @@
 mod arena;
 mod cursor;
 mod hash_table;
-mod mapping;
+pub(crate) mod mapping;
 mod range_tombstones;
 mod rank;
 mod run;
@@ -162,6 +162,14 @@ impl Memtable {
         }
     }
 
+    /// Asks for the entry that a get of the key reads, if it is in the slot that a get begins with.
+    #[inline]
+    pub(crate) fn prefetch_newest(&self, hash: u64) {
+        if let Some(table) = &self.table {
+            table.prefetch_newest(&self.arena, hash);
+        }
+    }
+
     /// The newest version of `key` up to `sequence`. No lock and no allocation, unless more than
     /// 64 versions of the key are newer than that: then it looks in the runs, and makes order.
     ///
@@ -176,6 +184,13 @@ impl Memtable {
         sequence: u64,
         visit: impl FnOnce(Kind, u64, &[u8]) -> R,
     ) -> Option<R> {
+        let (kind, written, value) = self.find(key, hash, sequence)?;
+        Some(visit(kind, written, value))
+    }
+
+    /// As [`Self::get`]: kind, sequence and value, which is lent as long as the memtable lives.
+    #[inline]
+    pub(crate) fn find(&self, key: &[u8], hash: u64, sequence: u64) -> Option<(Kind, u64, &[u8])> {
         let entry = match &self.table {
             Some(table) => {
                 let newest = table.find(&self.arena, key, hash);
@@ -190,7 +205,7 @@ impl Memtable {
             }
             None => self.search(key, sequence)?,
         };
-        Some(visit(entry.kind(), entry.sequence(), entry.value()))
+        Some((entry.kind(), entry.sequence(), entry.value()))
     }
 
     /// Bytes of the capacity that are used.

@@ -17,7 +17,8 @@
 //! * `properties`: what is known about a table without its entries.
 //! * `index`: which block has a key.
 //! * `writer`: makes a table from entries in ascending order.
-//! * `reader`: a table in use: lookups, and the check of everything.
+//! * `reader`: a table in use.
+//! * `lookup`: the lookup of one key, and its stages.
 //! * `inspect`: the check of a whole table.
 //! * `salvage`: finds the sound blocks of a file that does not open as a table.
 //! * `cursor`: scans a table, reading ahead.
@@ -30,6 +31,7 @@ mod cursor;
 mod format;
 mod index;
 mod inspect;
+mod lookup;
 mod properties;
 mod reader;
 mod salvage;
@@ -41,6 +43,7 @@ pub(crate) use calls::TableReads;
 pub use cursor::ReadOptions;
 pub(crate) use cursor::TableCursor;
 pub(crate) use inspect::{Lost, Unsound};
+pub(crate) use lookup::{Candidate, HeldBlock, Hit};
 pub(crate) use properties::TableMeta;
 pub(crate) use reader::{ReaderOptions, Table};
 pub(crate) use salvage::salvage;

@@ -14,13 +14,11 @@ use super::index::Index;
 use super::properties::{FilterBlock, Properties, TableMeta, decode_ranges};
 use crate::block::{Block, Damage};
 use crate::cache::{BlockCache, Cached, TableCache};
-use crate::checksum::hash as hash_of;
 use crate::error::{Error, Result};
 use crate::file_cache::{FileCache, TableFile};
 use crate::filter_policy::{FilterPolicy, KeyFilter};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::range_tombstones::RangeTombstoneIndex;
-use keyrack_concurrent::pin;
 use keyrack_vfs::{File, Fs, OpenOptions};
 use std::cmp::Ordering;
 use std::path::Path;
@@ -110,8 +108,7 @@ impl Table {
             Some(FilterBlock { rule, stored }) if filter_policy.knows(rule.as_deref()) => {
                 let parsed =
                     filter_policy.parse(&read(*stored, BlockType::Filter)?, rule.is_some());
-                let what = "a filter of no known form";
-                filter = Some(parsed.ok_or_else(|| damage(*stored, what))?);
+                filter = Some(parsed.ok_or_else(|| damage(*stored, "a filter of no known form"))?);
             }
             other => unused_filter = other.as_ref().map(|it| it.stored),
         }
@@ -127,10 +124,11 @@ impl Table {
             checksum: handle.checksum,
             ..properties.meta
         };
+        let cached = TableCache::new(Arc::clone(cache), number, index.len());
         Ok(Table {
             filter,
             unused_filter,
-            cached: TableCache::new(Arc::clone(cache), number, index.len()),
+            cached: cached.in_order(comparator),
             index,
             comparator: comparator.clone(),
             file,
@@ -160,58 +158,6 @@ impl Table {
     pub(crate) fn with_sequence(mut self, sequence: Option<u64>) -> Self {
         self.sequence = sequence;
         self
-    }
-
-    /// Gives the newest entry of the user key with a sequence of at most `sequence` to `visit`.
-    /// `None` if there is no such entry. `hash` is [`crate::checksum::hash`] of the key.
-    ///
-    /// Range deletes do not count: see [`Table::floor`]. O(log entries). No
-    /// allocation and no lock if the block is in the cache; else it is read as `options` say.
-    ///
-    /// # Errors
-    /// [`Error::Corruption`]; errors of the file system.
-    #[inline]
-    pub(crate) fn get<R>(
-        &self,
-        user_key: &[u8],
-        hash: u64,
-        sequence: u64,
-        options: &ReadOptions,
-        visit: impl FnOnce(Kind, u64, &[u8]) -> R,
-    ) -> Result<Option<R>> {
-        debug_assert_eq!(hash, hash_of(user_key), "the hash of another key");
-        if !self.filter.as_ref().is_none_or(|filter| filter.may_contain(user_key, hash)) {
-            return Ok(None);
-        }
-        if self.sequence.is_some_and(|own| own > sequence) {
-            return Ok(None);
-        }
-        let trailer = self.stored_trailer(key::trailer(sequence, Kind::LAST));
-        let index = self.index.find(&self.comparator, user_key, trailer);
-        if index == self.index.len() {
-            return Ok(None);
-        }
-        let guard = pin();
-        let loaded;
-        let block = match self.cached.get(index, &guard) {
-            Some(cached) => &cached.block,
-            None => {
-                loaded = self.load(index, options)?;
-                &loaded.block
-            }
-        };
-        let found = block.find(&self.comparator, user_key, trailer);
-        let Some(found) = found.map_err(|damage| self.damage(index, damage))? else {
-            return Ok(None);
-        };
-        if !found.is_same_user {
-            return Ok(None);
-        }
-        let Some(kind) = Kind::from_byte(found.trailer as u8) else {
-            return Err(self.corrupt_block(index, "an entry of an unknown kind"));
-        };
-        let sequence = self.sequence.unwrap_or(found.trailer >> 8);
-        Ok(Some(visit(kind, sequence, block.value(&found))))
     }
 
     /// The trailer to look for in the file.
@@ -280,7 +226,7 @@ impl Table {
 
     /// Reads a block, and puts it into the cache if the options say so.
     #[cold]
-    fn load(&self, index: usize, options: &ReadOptions) -> Result<Arc<Cached>> {
+    pub(super) fn load(&self, index: usize, options: &ReadOptions) -> Result<Arc<Cached>> {
         let block = self.read(index, options.verify_checksums)?;
         if options.fills_cache() {
             return Ok(self.cached.insert(index, block));
