@@ -29,6 +29,7 @@ mod leftovers;
 mod linear;
 mod model;
 mod moments;
+mod multi_get;
 #[cfg(target_os = "linux")]
 mod open_files;
 mod paranoid;

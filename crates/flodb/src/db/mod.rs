@@ -40,6 +40,7 @@ mod flush;
 mod ingest;
 mod install;
 mod key_locks;
+mod multi_get;
 mod open;
 mod property;
 mod ranked_lock;

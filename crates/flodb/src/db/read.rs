@@ -98,28 +98,6 @@ impl Db {
         self.inner().get(key, hash(key), snapshot, options, visit)
     }
 
-    /// The values of many keys, all of one moment, each given to `visit` with its index.
-    ///
-    /// # Errors
-    /// As for [`Db::get`]; values before the first failure have been given.
-    pub fn multi_get(
-        &self,
-        keys: &[&[u8]],
-        mut visit: impl FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        let inner = self.inner();
-        let (read_state, sequence) = inner.read_point(&pin(), None).to_keep();
-        let options = ReadOptions::default();
-        for (index, key) in keys.iter().enumerate() {
-            let target = Target { key, hash: hash(key), sequence, options };
-            let found = inner.get_in(&read_state, target, |value| visit(index, Some(value)))?;
-            if found.is_none() {
-                visit(index, None);
-            }
-        }
-        Ok(())
-    }
-
     /// An iterator over all keys, as they are now.
     ///
     /// # Errors
@@ -185,18 +163,18 @@ pub(crate) struct ReadPoint<'a> {
 
 impl ReadPoint<'_> {
     /// The same without a guard.
-    fn to_keep(self) -> (Arc<ReadState>, u64) {
+    pub(super) fn to_keep(self) -> (Arc<ReadState>, u64) {
         (Arc::clone(self.read_state), self.sequence)
     }
 }
 
 /// What a point read looks for.
 #[derive(Clone, Copy)]
-struct Target<'a> {
-    key: &'a [u8],
-    hash: u64,
-    sequence: u64,
-    options: ReadOptions,
+pub(super) struct Target<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) hash: u64,
+    pub(super) sequence: u64,
+    pub(super) options: ReadOptions,
 }
 
 /// What comes of a search.
@@ -248,7 +226,7 @@ impl Inner {
 
     /// The value of the target that a read state has.
     #[inline]
-    fn get_in<R>(
+    pub(super) fn get_in<R>(
         &self,
         read_state: &ReadState,
         target: Target<'_>,
@@ -331,7 +309,7 @@ impl Inner {
 
     /// Counts a point read for the level that answered it, if the options ask for that.
     #[inline]
-    fn count_read(&self, level: impl FnOnce(&ReadCounters) -> &Counter) {
+    pub(super) fn count_read(&self, level: impl FnOnce(&ReadCounters) -> &Counter) {
         if let Some(reads) = &self.counters.reads {
             level(reads).add(1);
         }

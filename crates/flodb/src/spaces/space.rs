@@ -184,19 +184,23 @@ impl KeySpace {
     ///
     /// # Errors
     /// As for [`Db::get`]; values before the first failure have been given.
-    pub fn multi_get(
-        &self,
-        keys: &[&[u8]],
-        mut visit: impl FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        let snapshot = self.db.snapshot();
-        for (index, key) in keys.iter().enumerate() {
-            let found = self.get_at(&snapshot, key, |value| visit(index, Some(value)))?;
-            if found.is_none() {
-                visit(index, None);
-            }
+    pub fn multi_get(&self, keys: &[&[u8]], visit: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.space.check()?;
+        let prefix = self.space.prefix.bytes();
+        let bytes: usize = keys.iter().map(|key| prefix.len() + key.len()).sum();
+        let mut stored = Vec::with_capacity(bytes);
+        for key in keys {
+            stored.extend_from_slice(prefix);
+            stored.extend_from_slice(key);
         }
-        Ok(())
+        let mut rest = &stored[..];
+        let split = |key: &&[u8]| {
+            let (stored, behind) = rest.split_at(prefix.len() + key.len());
+            rest = behind;
+            stored
+        };
+        let keys: Vec<&[u8]> = keys.iter().map(split).collect();
+        self.db.multi_get(&keys, visit)
     }
 
     /// An iterator over all keys of the space, as they are now.

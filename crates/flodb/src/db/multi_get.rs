@@ -1,0 +1,210 @@
+//! Many keys at once, with their waits for memory side by side.
+//!
+//! ```text
+//!   for a group of keys     ask for        then read
+//!     memtables             slots          slots, ask for entries, entries
+//!     tables, newest first  filter lines   filter and index, ask for the block's header
+//!                                          header, ask for its prefix index
+//!                                          prefix index, ask for the entry
+//!                                          the entry
+//! ```
+//!
+//! A lookup waits for memory about five times, each time for an address that the one before told.
+//! The keys of a group do not depend on each other. So each stage is taken for all keys that are
+//! still sought, and asks for what the next stage reads; the group waits about as often as one key.
+//! This is the batching of interleaved index lookups (Psaropoulos et al., VLDB 2017) without
+//! coroutines: all keys are in the same stage.
+//!
+//! Where there are range tombstones, and for a group that meets an error, keys are looked up one
+//! after the other, as `read.rs` does.
+
+use super::read::Target;
+use super::{Db, Inner};
+use crate::checksum::hash;
+use crate::error::Result;
+use crate::key::Kind;
+use crate::read_state::ReadState;
+use crate::table::{Candidate, HeldBlock, Hit, ReadOptions, Table};
+use crate::version::LEVELS;
+use keyrack_concurrent::{Guard, pin};
+
+/// Keys that are looked up side by side. Memory answers about so many requests of a processor core
+/// at once.
+const GROUP: usize = 16;
+
+/// Where the search for a key is.
+enum Place<'g> {
+    /// Not in what was searched so far.
+    Sought,
+    /// Perhaps in this block.
+    Maybe(Candidate<'g>, HeldBlock<'g>),
+    InMemtable(Kind, &'g [u8]),
+    InTable(Hit, HeldBlock<'g>),
+}
+
+/// A key of a group.
+struct Probe<'a, 'g> {
+    key: &'a [u8],
+    hash: u64,
+    place: Place<'g>,
+}
+
+impl Probe<'_, '_> {
+    fn is_sought(&self) -> bool {
+        matches!(self.place, Place::Sought)
+    }
+
+    /// The value, if the key was found with one.
+    fn value(&self) -> Option<&[u8]> {
+        match &self.place {
+            Place::InMemtable(Kind::Put, value) => Some(value),
+            Place::InTable(hit, block) if hit.kind == Kind::Put => Some(hit.value(block)),
+            Place::Sought | Place::Maybe(..) | Place::InMemtable(..) | Place::InTable(..) => None,
+        }
+    }
+}
+
+impl Db {
+    /// The values of many keys, all of one moment, each given to `visit` with its index, in the
+    /// order of `keys`.
+    ///
+    /// # Errors
+    /// As for [`Db::get`]; values before the first failure have been given.
+    pub fn multi_get(
+        &self,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let inner = self.inner();
+        let (read_state, sequence) = inner.read_point(&pin(), None).to_keep();
+        let one_by_one = keys.len() == 1 || has_range_tombstones(&read_state);
+        for (group, keys) in keys.chunks(GROUP).enumerate() {
+            let first = group * GROUP;
+            if !one_by_one {
+                let guard = pin();
+                let mut probes: Vec<Probe<'_, '_>> = keys
+                    .iter()
+                    .map(|key| Probe { key, hash: hash(key), place: Place::Sought })
+                    .collect();
+                if inner.look_up(&read_state, sequence, &mut probes, &guard).is_ok() {
+                    for (at, probe) in probes.iter().enumerate() {
+                        inner.count_probe(probe, &read_state);
+                        visit(first + at, probe.value());
+                    }
+                    continue;
+                }
+            }
+            // Gives the values before the failure, if there is one.
+            for (at, key) in keys.iter().enumerate() {
+                let options = ReadOptions::default();
+                let target = Target { key, hash: hash(key), sequence, options };
+                let give = |value: &[u8]| visit(first + at, Some(value));
+                if inner.get_in(&read_state, target, give)?.is_none() {
+                    visit(first + at, None);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether anything in the read state is under a range tombstone that a reader of now may see.
+fn has_range_tombstones(read_state: &ReadState) -> bool {
+    read_state.memtables.iter().any(|memtable| memtable.has_range_tombstones())
+        || read_state.range_tombstones.iter().any(|level| !level.is_empty())
+}
+
+impl Inner {
+    /// Finds the newest entries of the keys up to `sequence`.
+    fn look_up<'g>(
+        &self,
+        read_state: &'g ReadState,
+        sequence: u64,
+        probes: &mut [Probe<'_, 'g>],
+        guard: &'g Guard,
+    ) -> Result<()> {
+        look_into_memtables(read_state, sequence, probes);
+        let order = &self.options.comparator;
+        let level0 = &read_state.levels[0];
+        for table in level0.iter().map(|table| table.table()) {
+            probes.iter().filter(|it| it.is_sought()).for_each(|it| table.prefetch_filter(it.hash));
+        }
+        for table in level0.iter() {
+            let of_key = |key: &[u8]| table.file().spans(key, order).then_some(&**table.table());
+            look_into_tables(of_key, sequence, probes, guard)?;
+        }
+        for level in (1..LEVELS).filter(|level| !read_state.levels[*level].is_empty()) {
+            let of_key = |key: &[u8]| {
+                let at = read_state.version.find(level, key)?;
+                Some(&**read_state.levels[level][at].table())
+            };
+            look_into_tables(of_key, sequence, probes, guard)?;
+        }
+        Ok(())
+    }
+
+    fn count_probe(&self, probe: &Probe<'_, '_>, read_state: &ReadState) {
+        self.count_read(|reads| match probe.place {
+            Place::InMemtable(..) if read_state.memtables[0].has_hash_level() => &reads.hash,
+            Place::InMemtable(..) => &reads.ordered,
+            Place::InTable(..) => &reads.tables,
+            Place::Sought | Place::Maybe(..) => &reads.nowhere,
+        });
+    }
+}
+
+fn look_into_memtables<'g>(read_state: &'g ReadState, sequence: u64, probes: &mut [Probe<'_, 'g>]) {
+    for memtable in read_state.memtables.iter().filter(|memtable| !memtable.is_empty()) {
+        probes.iter().for_each(|probe| memtable.prefetch(probe.hash));
+    }
+    for memtable in read_state.memtables.iter().filter(|memtable| !memtable.is_empty()) {
+        probes.iter().for_each(|probe| memtable.prefetch_newest(probe.hash));
+    }
+    for memtable in &read_state.memtables {
+        for probe in probes.iter_mut().filter(|probe| probe.is_sought()) {
+            if let Some((kind, _, value)) = memtable.find(probe.key, probe.hash, sequence) {
+                probe.place = Place::InMemtable(kind, value);
+            }
+        }
+    }
+}
+
+/// Looks for each key in the one table of a level that may have it.
+fn look_into_tables<'g>(
+    of_key: impl Fn(&[u8]) -> Option<&'g Table>,
+    sequence: u64,
+    probes: &mut [Probe<'_, 'g>],
+    guard: &'g Guard,
+) -> Result<()> {
+    let mut tables = [None; GROUP];
+    for (probe, table) in probes.iter().zip(&mut tables).filter(|(probe, _)| probe.is_sought()) {
+        *table = of_key(probe.key);
+        if let Some(table) = table {
+            table.prefetch_filter(probe.hash);
+        }
+    }
+    for (probe, table) in probes.iter_mut().zip(tables) {
+        let candidate = table.and_then(|it| it.candidate(probe.key, probe.hash, sequence));
+        if let Some(candidate) = candidate {
+            let block = candidate.block(&ReadOptions::default(), guard)?;
+            block.prefetch();
+            probe.place = Place::Maybe(candidate, block);
+        }
+    }
+    for probe in probes.iter() {
+        if let Place::Maybe(_, block) = &probe.place {
+            block.prefetch_entry(probe.key);
+        }
+    }
+    for probe in probes {
+        match std::mem::replace(&mut probe.place, Place::Sought) {
+            Place::Maybe(candidate, block) => {
+                if let Some(hit) = candidate.find(&block, probe.key)? {
+                    probe.place = Place::InTable(hit, block);
+                }
+            }
+            other => probe.place = other,
+        }
+    }
+    Ok(())
+}
