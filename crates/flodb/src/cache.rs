@@ -10,7 +10,8 @@
 //!
 //! A lookup neither hashes nor takes a lock: the index of a table says which block it is, and the
 //! table's slot of that number has the block or null. So a hit is one load, and cannot return
-//! another block. The slots cost 8 bytes a block, 0.2 % of what the table holds.
+//! another block. A slot also says where the prefix index of the block is, so that a reader can ask
+//! for it before it has the block. The slots cost 16 bytes a block, 0.4 % of what the table holds.
 //!
 //! **Replacement** is CLOCK, in each shard alone. A hit sets the block's reference bit, if it is
 //! not set. An insertion takes the shard's lock and moves its hand over the ring. It clears the
@@ -31,6 +32,7 @@
 
 use crate::block::Block;
 use crate::key::Comparator;
+use crate::memtable::mapping::prefetch;
 use crate::table::TableReads;
 use keyrack_concurrent::{Counter, Era, Guard, Retired, birth, pin};
 use std::fmt;
@@ -68,9 +70,35 @@ impl Cached {
     }
 }
 
+/// The place of a block that may be in the cache.
+#[derive(Default)]
+struct Slot {
+    /// Null, or the block.
+    cached: AtomicPtr<Cached>,
+    /// Where the prefix index of the block is, or was: to be asked for, and never followed.
+    prefixes: AtomicPtr<u64>,
+}
+
+impl Slot {
+    /// Asks for what a search in the block reads first. Nothing of it is known from the other, so
+    /// all of it is asked for at once.
+    #[inline]
+    fn prefetch(&self, cached: *const Cached) {
+        prefetch(cached.cast());
+        // Relaxed: an address of another block does no harm.
+        let prefixes = self.prefixes.load(Ordering::Relaxed).cast_const();
+        for line in 0..PREFETCHED_LINES {
+            prefetch(prefixes.cast::<u8>().wrapping_add(64 * line));
+        }
+    }
+}
+
+/// Cache lines of a prefix index that are asked for: those of a block of 4 KiB.
+const PREFETCHED_LINES: usize = 6;
+
 /// The blocks of one table that are in the cache.
 struct Slots {
-    blocks: Box<[AtomicPtr<Cached>]>,
+    blocks: Box<[Slot]>,
     /// Which shard has the first block. The others follow in turn.
     shard: usize,
 }
@@ -191,7 +219,9 @@ impl Ring {
         self.bytes += new.charge;
         // Release: who finds the block by the Acquire of `peek` finds it whole.
         let word = Arc::as_ptr(&new.cached).cast_mut();
-        new.slots.blocks[new.index].store(word, Ordering::Release);
+        let slot = &new.slots.blocks[new.index];
+        slot.prefixes.store(new.cached.block.prefixes_at().cast_mut(), Ordering::Relaxed);
+        slot.cached.store(word, Ordering::Release);
         let last = self.places.len();
         self.places.push(new);
         self.places[last].cached.place.store(last, Ordering::Relaxed);
@@ -212,7 +242,7 @@ impl Ring {
         }
         self.bytes -= taken.charge;
         // Relaxed: who finds null follows nothing.
-        taken.slots.blocks[taken.index].store(ptr::null_mut(), Ordering::Relaxed);
+        taken.slots.blocks[taken.index].cached.store(ptr::null_mut(), Ordering::Relaxed);
         taken
     }
 }
@@ -252,7 +282,7 @@ impl TableCache {
     /// Room for `blocks` blocks of the table with this number, which spreads the tables over the
     /// shards.
     pub(crate) fn new(cache: Arc<BlockCache>, number: u64, blocks: usize) -> Self {
-        let blocks = (0..blocks).map(|_| AtomicPtr::default()).collect();
+        let blocks = (0..blocks).map(|_| Slot::default()).collect();
         let slots = Arc::new(Slots { blocks, shard: number as usize });
         TableCache { cache, slots, is_bytewise: false }
     }
@@ -275,6 +305,7 @@ impl TableCache {
             self.cache.misses.add(1);
             return None;
         };
+        self.slots.blocks[index].prefetch(found.as_ptr());
         self.cache.hits.add(1);
         // SAFETY: as `peek` promises; nobody has the block exclusively.
         let cached = unsafe { found.as_ref() };
@@ -297,7 +328,7 @@ impl TableCache {
     #[inline]
     fn peek(&self, index: usize, guard: &Guard) -> Option<NonNull<Cached>> {
         let slot = &self.slots.blocks[index];
-        NonNull::new(guard.protect(|| slot.load(Ordering::Acquire)))
+        NonNull::new(guard.protect(|| slot.cached.load(Ordering::Acquire)))
     }
 
     /// A reference of one's own to the block, if it is there.

@@ -16,6 +16,9 @@ use crate::range_tombstones::RangeTombstoneIndex;
 use crate::version::{LEVELS, Version};
 use std::sync::Arc;
 
+/// Tables of level 0 whose filters are asked for at once.
+const PREFETCHED_TABLES: usize = 4;
+
 /// The tables of a level.
 pub(crate) type Tables = Arc<[Arc<OpenTable>]>;
 
@@ -41,6 +44,15 @@ impl ReadState {
             indexes.cloned().collect()
         });
         ReadState { memtables, version, levels, range_tombstones }
+    }
+
+    /// Asks for the memory that a search begins with, of the memtables and of level 0: which of it
+    /// is read depends on what is found in the first.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.memtables.iter().for_each(|memtable| memtable.prefetch(hash));
+        let asked = self.levels[0].iter().take(PREFETCHED_TABLES);
+        asked.for_each(|table| table.table().prefetch_filter(hash));
     }
 
     /// The memtable that writers fill.

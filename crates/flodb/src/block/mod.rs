@@ -116,12 +116,9 @@ impl Block {
         self.prefixes = PrefixIndex::new(self);
     }
 
-    /// Asks for the memory that a search reads first.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        if let Some(prefixes) = &self.prefixes {
-            prefixes.prefetch();
-        }
+    /// Where the prefix index is in memory; null if there is none.
+    pub(crate) fn prefixes_at(&self) -> *const u64 {
+        self.prefixes.as_ref().map_or(std::ptr::null(), PrefixIndex::at)
     }
 
     /// Asks for the entry that a search for the key reads first, if the prefix index tells.

@@ -37,9 +37,6 @@ const OFFSETS: usize = 4;
 /// the whole key decides.
 const EQUALS_MAX: usize = 8;
 
-/// Cache lines of an index that are asked for at once: all of a block of 4 KiB.
-const PREFETCHED_MAX: usize = 8;
-
 /// The beginning of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
@@ -150,12 +147,9 @@ impl PrefixIndex {
         Some(Start { at: usize::from(at), matched: head.len() + equal, key_len: usize::MAX })
     }
 
-    /// Asks for the memory that a search reads first.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        for line in self.words.chunks(8).take(PREFETCHED_MAX) {
-            crate::memtable::mapping::prefetch(line.as_ptr().cast());
-        }
+    /// Where it is in memory.
+    pub(super) fn at(&self) -> *const u64 {
+        self.words.as_ptr()
     }
 
     /// Bytes of memory beside itself.

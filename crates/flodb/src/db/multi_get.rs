@@ -3,9 +3,9 @@
 //! ```text
 //!   for a group of keys     ask for        then read
 //!     memtables             slots          slots, ask for entries, entries
-//!     tables, newest first  filter lines   filter and index, ask for the block's header
-//!                                          header, ask for its prefix index
-//!                                          prefix index, ask for the entry
+//!     tables, newest first  filter lines   filter, index and slot, ask for the block's header
+//!                                          and its prefix index
+//!                                          both, ask for the entry
 //!                                          the entry
 //! ```
 //!
@@ -187,7 +187,6 @@ fn look_into_tables<'g>(
         let candidate = table.and_then(|it| it.candidate(probe.key, probe.hash, sequence));
         if let Some(candidate) = candidate {
             let block = candidate.block(&ReadOptions::default(), guard)?;
-            block.prefetch();
             probe.place = Place::Maybe(candidate, block);
         }
     }

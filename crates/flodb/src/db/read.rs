@@ -264,6 +264,7 @@ impl Inner {
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
         let Target { key, hash, sequence, options } = target;
+        read_state.prefetch(hash);
         // What is older than `floor` was removed with a range.
         let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
             Kind::Put if written >= floor => visit.take().map(|visit| visit(value)),

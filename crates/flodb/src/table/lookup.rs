@@ -85,7 +85,6 @@ impl Table {
         let Some(candidate) = self.candidate(user_key, hash, sequence) else { return Ok(None) };
         let guard = pin();
         let block = candidate.block(options, &guard)?;
-        block.prefetch();
         let Some(hit) = candidate.find(&block, user_key)? else { return Ok(None) };
         Ok(Some(visit(hit.kind, hit.sequence, hit.value(&block))))
     }
