@@ -13,6 +13,9 @@
 //! another block. A slot also says where the prefix index of the block is, so that a reader can ask
 //! for it before it has the block. The slots cost 16 bytes a block, 0.4 % of what the table holds.
 //!
+//! A block that is found twice gets a prefix index, which makes searches in it cheaper and counts
+//! as a part of it. Most blocks of a cache that is too small are evicted before that.
+//!
 //! **Replacement** is CLOCK, in each shard alone. A hit sets the block's reference bit, if it is
 //! not set. An insertion takes the shard's lock and moves its hand over the ring. It clears the
 //! bits that are set, and evicts the blocks whose bit was clear, until there is room. The new block
@@ -201,21 +204,7 @@ impl Ring {
     /// Puts a block in, at the hand if others had to go for it. Those are pushed to `evicted`, for
     /// the caller to retire. O(blocks) in the worst case, constant on average.
     fn link(&mut self, new: Place, bytes_max: usize, evicted: &mut Vec<Place>) {
-        // A bit that is set again and again does not keep the hand turning.
-        let mut mercy = 2 * self.places.len();
-        while self.bytes + new.charge > bytes_max && !self.places.is_empty() {
-            self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
-            // Relaxed: a hint. A hit that comes just now may come too late.
-            let is_asked_for =
-                self.places[self.hand].cached.referenced.swap(false, Ordering::Relaxed);
-            if is_asked_for && mercy > 0 {
-                mercy -= 1;
-                self.hand += 1;
-            } else {
-                evicted.push(self.unlink(self.hand));
-            }
-        }
-        self.evicted += evicted.len() as u64;
+        self.make_room(new.charge, bytes_max, evicted);
         self.bytes += new.charge;
         // Release: who finds the block by the Acquire of `peek` finds it whole.
         let word = Arc::as_ptr(&new.cached).cast_mut();
@@ -232,6 +221,25 @@ impl Ring {
             self.places[self.hand].cached.place.store(self.hand, Ordering::Relaxed);
             self.hand += 1;
         }
+    }
+
+    /// Evicts blocks until there is room for `bytes` more.
+    fn make_room(&mut self, bytes: usize, bytes_max: usize, evicted: &mut Vec<Place>) {
+        // A bit that is set again and again does not keep the hand turning.
+        let mut mercy = 2 * self.places.len();
+        while self.bytes + bytes > bytes_max && !self.places.is_empty() {
+            self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
+            // Relaxed: a hint. A hit that comes just now may come too late.
+            let is_asked_for =
+                self.places[self.hand].cached.referenced.swap(false, Ordering::Relaxed);
+            if is_asked_for && mercy > 0 {
+                mercy -= 1;
+                self.hand += 1;
+            } else {
+                evicted.push(self.unlink(self.hand));
+            }
+        }
+        self.evicted += evicted.len() as u64;
     }
 
     /// Takes a block out of the ring and out of its slot. The last one gets its place.
@@ -311,8 +319,35 @@ impl TableCache {
         let cached = unsafe { found.as_ref() };
         if !cached.referenced.load(Ordering::Relaxed) {
             cached.referenced.store(true, Ordering::Relaxed);
+        } else if self.is_bytewise && !cached.block.has_prefixes() {
+            self.index_prefixes(index, cached, guard);
         }
         Some(cached)
+    }
+
+    /// Gives a block a prefix index that was found twice: it will be found again, as a rule. Takes
+    /// the lock of a shard, to count the memory.
+    #[cold]
+    fn index_prefixes(&self, index: usize, cached: &Cached, guard: &Guard) {
+        let before = cached.block.memory_bytes();
+        if !cached.block.index_prefixes() {
+            // Another thread was faster.
+            return;
+        }
+        let charge = cached.block.memory_bytes() - before;
+        let mut evicted = Vec::new();
+        let mut ring = lock(self.cache.ring_of(&self.slots, index));
+        let slot = &self.slots.blocks[index];
+        // Another block, or none, if this one was evicted meanwhile.
+        if ptr::eq(slot.cached.load(Ordering::Relaxed), cached) {
+            slot.prefixes.store(cached.block.prefixes_at().cast_mut(), Ordering::Relaxed);
+            let at = cached.place.load(Ordering::Relaxed);
+            ring.places[at].charge += charge;
+            ring.bytes += charge;
+            ring.make_room(0, self.cache.ring_bytes_max, &mut evicted);
+        }
+        drop(ring);
+        evicted.into_iter().for_each(|place| retire(guard, place));
     }
 
     /// The block, if it is there, to keep. No lock, no allocation.
@@ -342,14 +377,7 @@ impl TableCache {
 
     /// Puts a block in, and returns it; or the one that another thread has put there meanwhile. A
     /// block that is larger than a shard is returned and not put in. Takes the lock of a shard.
-    /// Who puts a block in expects it to be searched again, so it gets a prefix index.
-    pub(crate) fn insert(&self, index: usize, mut block: Block) -> Arc<Cached> {
-        if block.memory_bytes() > self.cache.ring_bytes_max {
-            return Cached::new(block);
-        }
-        if self.is_bytewise {
-            block.index_prefixes();
-        }
+    pub(crate) fn insert(&self, index: usize, block: Block) -> Arc<Cached> {
         let cached = Cached::new(block);
         let charge = cached.charge();
         if charge > self.cache.ring_bytes_max {

@@ -17,8 +17,8 @@
 //! A search halves the restarts, then walks the entries of one of them. It builds no keys: the walk
 //! knows how many bytes of the wanted key the entry before had in common with it, and an entry that
 //! shares more than that with its predecessor is on the same side of the wanted key as that. A
-//! block in the cache has a prefix index (`prefix_index.rs`), which takes the place of the restarts
-//! and of nearly all of the walk.
+//! block in the cache can have a prefix index (`prefix_index.rs`), which takes the place of the
+//! restarts and of nearly all of the walk.
 //!
 //! Blocks come from files that passed their checksum. Yet every length is checked here again, so
 //! that a table from a faulty writer is an error and not a panic.
@@ -39,6 +39,7 @@ use prefix_index::{PrefixIndex, Start};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Bytes of a restart, and of their count.
 const RESTART_BYTES: usize = size_of::<u32>();
@@ -58,8 +59,8 @@ pub(crate) struct Block {
     bytes: Vec<u8>,
     entries_end: usize,
     restarts: usize,
-    /// Of a block that is searched more than once.
-    prefixes: Option<PrefixIndex>,
+    /// Of a block that is searched more than once, unless it cannot have one.
+    prefixes: OnceLock<Option<PrefixIndex>>,
 }
 
 /// An entry, its key still shared with the one before.
@@ -99,7 +100,7 @@ impl Block {
         if restarts == 0 || entries_end == 0 {
             return Err(damage("a block without entries"));
         }
-        let block = Block { bytes, entries_end, restarts, prefixes: None };
+        let block = Block { bytes, entries_end, restarts, prefixes: OnceLock::new() };
         match block.restart(0)? {
             0 => Ok(block),
             at => Err(Damage { at, what: "a first restart that is not at the first entry" }),
@@ -111,20 +112,32 @@ impl Block {
         self.bytes
     }
 
-    /// Makes the prefix index, if the block is in the order of bytes and can have one. O(entries).
-    pub(crate) fn index_prefixes(&mut self) {
-        self.prefixes = PrefixIndex::new(self);
+    /// Makes the prefix index of a block in the order of bytes, if it can have one. Whether this
+    /// call has made it. O(entries).
+    pub(crate) fn index_prefixes(&self) -> bool {
+        self.prefixes.set(PrefixIndex::new(self)).is_ok()
+    }
+
+    /// Whether [`Block::index_prefixes`] was called.
+    #[inline]
+    pub(crate) fn has_prefixes(&self) -> bool {
+        self.prefixes.get().is_some()
+    }
+
+    #[inline]
+    fn prefixes(&self) -> Option<&PrefixIndex> {
+        self.prefixes.get()?.as_ref()
     }
 
     /// Where the prefix index is in memory; null if there is none.
     pub(crate) fn prefixes_at(&self) -> *const u64 {
-        self.prefixes.as_ref().map_or(std::ptr::null(), PrefixIndex::at)
+        self.prefixes().map_or(std::ptr::null(), PrefixIndex::at)
     }
 
     /// Asks for the entry that a search for the key reads first, if the prefix index tells.
     #[inline]
     pub(crate) fn prefetch_entry(&self, user: &[u8]) {
-        if let Some(start) = self.prefixes.as_ref().and_then(|prefixes| prefixes.start(user))
+        if let Some(start) = self.prefixes().and_then(|prefixes| prefixes.start(user))
             && let Some(entry) = self.bytes[..self.entries_end].get(start.at..)
         {
             entry.chunks(64).take(3).for_each(|line| prefetch(line.as_ptr()));
@@ -132,7 +145,7 @@ impl Block {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.prefixes.as_ref().map_or(0, PrefixIndex::memory_bytes)
+        self.bytes.capacity() + self.prefixes().map_or(0, PrefixIndex::memory_bytes)
     }
 
     /// Bytes of a range that an entry named.
@@ -265,7 +278,7 @@ impl Block {
     /// Where a search by bytes begins.
     #[inline]
     fn start(&self, order: &Comparator, user: &[u8], trailer: u64) -> Result<Start> {
-        match self.prefixes.as_ref().and_then(|prefixes| prefixes.start(user)) {
+        match self.prefixes().and_then(|prefixes| prefixes.start(user)) {
             Some(start) => Ok(start),
             None => self.restart_before(order, user, trailer).map(Start::at_restart),
         }

@@ -20,8 +20,9 @@
 //!
 //! An array takes ten bytes for an entry. Small entries share one: there is a prefix for each
 //! [`SAMPLE_BYTES`] of the block at most, so that an array takes a tenth of its block. It is made
-//! when a block is read, in one pass over the entries. A block has none if it is larger than an
-//! offset can say, or if its entries contradict each other: then a search begins at a restart.
+//! when a block is found in the cache for the second time, in one pass over the entries. A block
+//! has none if it is larger than an offset can say, or if its entries contradict each other: then a
+//! search begins at a restart.
 
 use super::Block;
 use crate::coding::common_prefix;

@@ -26,7 +26,7 @@ fn sample() -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// Does everything that there is to do with a block, with and without a prefix index.
 fn use_up(bytes: Vec<u8>) -> Result<()> {
-    let mut indexed = Block::new(bytes.clone())?;
+    let indexed = Block::new(bytes.clone())?;
     indexed.index_prefixes();
     let answers = [use_up_block(&Block::new(bytes)?), use_up_block(&indexed)];
     answers.into_iter().collect()
@@ -159,9 +159,9 @@ fn a_search_by_prefixes_ends_where_one_by_restarts_does() {
             let entries = random_entries(&mut draw);
             let bytes = block_of(&entries, *draw.one_of(&[1, 2, 7, 16, 1_000]));
             let plain = Block::new(bytes.clone()).unwrap();
-            let mut indexed = Block::new(bytes).unwrap();
+            let indexed = Block::new(bytes).unwrap();
             indexed.index_prefixes();
-            assert!(indexed.prefixes.is_some(), "a sorted block of {} entries", entries.len());
+            assert!(indexed.prefixes().is_some(), "a sorted block of {} entries", entries.len());
             assert!(indexed.memory_bytes() > plain.memory_bytes());
             let mut targets: Vec<Vec<u8>> = entries.iter().map(|(key, _)| key.clone()).collect();
             for _ in 0..60 {
@@ -184,9 +184,9 @@ fn a_search_by_prefixes_begins_at_its_entry() {
     let entries: Vec<(Vec<u8>, Vec<u8>)> = (0..40_u32)
         .map(|at| (internal(format!("user{:08}", 7 * at).as_bytes(), 9), vec![b'v'; 100]))
         .collect();
-    let mut block = Block::new(block_of(&entries, 16)).unwrap();
+    let block = Block::new(block_of(&entries, 16)).unwrap();
     block.index_prefixes();
-    let prefixes = block.prefixes.as_ref().unwrap();
+    let prefixes = block.prefixes().unwrap();
     let mut at = 0;
     for (key, _) in &entries {
         assert_eq!(prefixes.start(user_of(key)).unwrap().at, at);
@@ -202,9 +202,9 @@ fn a_block_that_offsets_cannot_describe_has_no_prefixes() {
     let entry = |user: &[u8], bytes| (internal(user, 9), vec![b'v'; bytes]);
     for (bytes, has_prefixes) in [(60_000, true), (70_000, false)] {
         let entries = [entry(b"a", 10), entry(b"b", bytes), entry(b"c", 10)];
-        let mut block = Block::new(block_of(&entries, 16)).unwrap();
+        let block = Block::new(block_of(&entries, 16)).unwrap();
         block.index_prefixes();
-        assert_eq!(block.prefixes.is_some(), has_prefixes, "{bytes}");
+        assert_eq!(block.prefixes().is_some(), has_prefixes, "{bytes}");
         let found = block.find(&Comparator::Bytewise, b"c", u64::MAX).unwrap().unwrap();
         assert!(found.is_same_user);
     }

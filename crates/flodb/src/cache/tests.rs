@@ -193,3 +193,64 @@ fn threads_get_the_blocks_they_ask_for() {
         assert_eq!(cache.stats().blocks, 0);
     }
 }
+
+#[test]
+fn a_block_that_is_found_twice_gets_a_prefix_index_that_counts() {
+    let cache = Arc::new(BlockCache::new(100_000));
+    let table = TableCache::new(Arc::clone(&cache), 1, 10).in_order(&Comparator::Bytewise);
+    table.insert(0, block(1, 0, 500));
+    let bytes = cache.stats().bytes;
+    let has_prefixes = || table.get(0, &pin()).unwrap().block.has_prefixes();
+    assert!(!has_prefixes());
+    assert_eq!(cache.stats().bytes, bytes);
+    assert!(has_prefixes());
+    let added = cache.stats().bytes - bytes;
+    assert!((8..200).contains(&added), "{added}");
+    assert!(has_prefixes());
+    assert_eq!(cache.stats().bytes, bytes + added, "it is made once");
+    assert!(is(&table.pin(0).unwrap(), 1, 0));
+    drop(table);
+    assert_eq!(cache.stats().bytes, 0);
+    // Without the order of bytes there is none.
+    let table = TableCache::new(Arc::clone(&cache), 2, 10);
+    table.insert(0, block(2, 0, 500));
+    assert!((0..3).all(|_| !table.get(0, &pin()).unwrap().block.has_prefixes()));
+}
+
+#[test]
+fn prefix_indexes_make_others_leave_a_full_cache() {
+    let cache = Arc::new(BlockCache::new(20_000));
+    let table = TableCache::new(Arc::clone(&cache), 1, 1_000).in_order(&Comparator::Bytewise);
+    for index in 0..1_000 {
+        table.insert(index, block(1, index, 500));
+        for asked in 0..=index {
+            let guard = pin();
+            assert!(table.get(asked, &guard).is_none_or(|cached| is(cached, 1, asked)));
+        }
+        assert!(cache.stats().bytes <= 20_000, "{:?}", cache.stats());
+    }
+    drop(table);
+    assert_eq!((cache.stats().bytes, cache.stats().blocks), (0, 0));
+}
+
+#[test]
+fn threads_make_one_prefix_index() {
+    for _ in 0..200 {
+        let cache = Arc::new(BlockCache::new(100_000));
+        let table = TableCache::new(Arc::clone(&cache), 1, 10).in_order(&Comparator::Bytewise);
+        table.insert(0, block(1, 0, 500));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..3 {
+                        let guard = pin();
+                        assert!(is(table.get(0, &guard).unwrap(), 1, 0));
+                    }
+                });
+            }
+        });
+        assert!(table.get(0, &pin()).unwrap().block.has_prefixes());
+        let kept = table.pin(0).unwrap().charge();
+        assert_eq!(cache.stats().bytes, kept as u64, "it counts once");
+    }
+}
