@@ -22,4 +22,12 @@ pub(crate) trait Cursor {
 
     /// The internal key and the value here; `None` if the cursor is nowhere. Valid until it moves.
     fn entry(&self) -> Option<(&[u8], &[u8])>;
+
+    /// Whether the entry here has the user key of the one that the last move left. Only at an entry,
+    /// and after [`Cursor::next`].
+    fn repeats(&self) -> bool;
+
+    /// Whether the entry before this one may have the user key of this one. `false` is certain. Only
+    /// at an entry.
+    fn may_repeat_before(&self) -> bool;
 }

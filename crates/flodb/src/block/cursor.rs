@@ -9,7 +9,7 @@
 //! The cursor holds no block, so that its owner can hold block and cursor side by side. All calls
 //! between two placements must pass the same block.
 
-use super::{Block, Damage, Result, SHARES_TOO_MUCH};
+use super::{Block, Damage, Entry, Result, SHARES_TOO_MUCH};
 use crate::key::{Comparator, TRAILER_BYTES};
 use std::ops::Range;
 
@@ -17,10 +17,14 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(crate) struct BlockCursor {
     /// The internal key.
-    key: Vec<u8>,
+    key: Padded,
     value: Range<usize>,
     at: usize,
     next: usize,
+    /// Whether the entry here has the user key of the one that the last step forward left.
+    repeats: bool,
+    /// Whether the entry before may have the user key of this one. `false` is certain.
+    may_repeat_before: bool,
     /// The sequence number of all entries, in the place of that in the block.
     sequence: Option<u64>,
     group: Group,
@@ -29,7 +33,7 @@ pub(crate) struct BlockCursor {
 /// Some neighbouring entries, ending with the one before the last placement.
 #[derive(Debug, Default)]
 struct Group {
-    keys: Vec<u8>,
+    keys: Padded,
     entries: Vec<Grouped>,
     /// Which of them the cursor is at, if there are any.
     place: usize,
@@ -40,7 +44,8 @@ struct Grouped {
     key: Range<usize>,
     value: Range<usize>,
     at: usize,
-    next: usize,
+    /// Whether it has the user key of the one before. Unknown of the first, for which it is `true`.
+    may_repeat_before: bool,
 }
 
 impl BlockCursor {
@@ -52,7 +57,7 @@ impl BlockCursor {
     /// The internal key here.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        &self.key
+        self.key.bytes()
     }
 
     /// Where the value here is in the block.
@@ -61,15 +66,34 @@ impl BlockCursor {
         self.value.clone()
     }
 
+    /// Whether the entry here has the user key of the one that the last step forward left, also if
+    /// that was the last of another block.
+    #[inline]
+    pub(crate) fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    /// Whether the entry before this one may have its user key. `false` is certain.
+    #[inline]
+    pub(crate) fn may_repeat_before(&self) -> bool {
+        self.may_repeat_before
+    }
+
     /// Goes to the first entry. A block has one.
     pub(crate) fn seek_first(&mut self, block: &Block) -> Result<()> {
-        self.restart(0);
-        self.decode(block)
+        self.group.entries.clear();
+        let entry = block.entry(0)?;
+        if entry.shared > 0 {
+            return Err(Damage { at: 0, what: SHARES_TOO_MUCH });
+        }
+        self.set(block, 0, entry);
+        self.may_repeat_before = true;
+        Ok(())
     }
 
     /// Goes to the last entry.
     pub(crate) fn seek_last(&mut self, block: &Block) -> Result<()> {
-        self.restart(block.entries_end);
+        self.at = block.entries_end;
         self.back(block).map(|_| ())
     }
 
@@ -83,23 +107,14 @@ impl BlockCursor {
         trailer: u64,
     ) -> Result<bool> {
         self.group.entries.clear();
-        let Some((at, entry)) = block.seek(order, user, trailer, &mut self.key)? else {
-            return Ok(false);
-        };
+        let found = block.seek(order, user, trailer, self.key.start());
+        self.key.end();
+        let Some((at, entry)) = found? else { return Ok(false) };
         self.value = entry.value;
         (self.at, self.next) = (at, entry.next);
-        if self.sequence.is_some() {
-            let user_bytes = self.key.len().saturating_sub(TRAILER_BYTES);
-            self.key.truncate(user_bytes);
-            self.key.extend_from_slice(&self.shown(entry.trailer).to_le_bytes());
-        }
+        (self.repeats, self.may_repeat_before) = (false, true);
+        self.show_sequence(entry.trailer);
         Ok(true)
-    }
-
-    /// The trailer to show for one of the block.
-    #[inline]
-    fn shown(&self, trailer: u64) -> u64 {
-        self.sequence.map_or(trailer, |sequence| sequence << 8 | trailer & 0xff)
     }
 
     /// Goes one entry on; `false` at the end, and the cursor stays.
@@ -108,8 +123,13 @@ impl BlockCursor {
         if self.next >= block.entries_end {
             return Ok(false);
         }
-        self.group.place += 1;
-        if self.group.place >= self.group.entries.len() {
+        if !self.group.entries.is_empty() {
+            self.group.place += 1;
+            if self.group.place < self.group.entries.len() {
+                self.take_grouped();
+                self.repeats = self.may_repeat_before;
+                return Ok(true);
+            }
             self.group.entries.clear();
         }
         self.decode(block)?;
@@ -117,6 +137,7 @@ impl BlockCursor {
     }
 
     /// Goes one entry back; `false` at the beginning, and the cursor stays.
+    #[inline]
     pub(crate) fn prev(&mut self, block: &Block) -> Result<bool> {
         if self.at == 0 {
             return Ok(false);
@@ -129,27 +150,43 @@ impl BlockCursor {
         Ok(true)
     }
 
-    /// Forgets everything; the next entry to decode is the restart at `at`.
-    fn restart(&mut self, at: usize) {
-        self.group.entries.clear();
-        self.key.clear();
-        (self.at, self.next) = (at, at);
-    }
-
     /// Decodes the entry at `next`, onto the key here.
     #[inline]
     fn decode(&mut self, block: &Block) -> Result<()> {
         let at = self.next;
         let entry = block.entry(at)?;
-        if entry.shared > self.key.len().saturating_sub(TRAILER_BYTES) {
+        if entry.shared > self.key.len.saturating_sub(TRAILER_BYTES) {
             return Err(Damage { at, what: SHARES_TOO_MUCH });
         }
-        self.key.truncate(entry.shared);
-        self.key.extend_from_slice(entry.suffix);
-        self.key.extend_from_slice(&self.shown(entry.trailer).to_le_bytes());
-        self.value = entry.value;
-        (self.at, self.next) = (at, entry.next);
+        self.set(block, at, entry);
         Ok(())
+    }
+
+    /// Shows an entry, which shares its bytes with the key here.
+    #[inline]
+    fn set(&mut self, block: &Block, at: usize, entry: Entry<'_>) {
+        let Entry { shared, suffix, trailer, value, next } = entry;
+        // Keys that differ do so in the first byte that is not shared, but for those of restarts.
+        let user_bytes = self.key.len.saturating_sub(TRAILER_BYTES);
+        let rest = &self.key.bytes()[shared..user_bytes.max(shared)];
+        self.repeats =
+            rest.len() == suffix.len() && rest.first() == suffix.first() && rest == suffix;
+        self.may_repeat_before = self.repeats;
+        let end_bytes = suffix.len() + TRAILER_BYTES;
+        self.key.replace_end(shared, &block.bytes[value.start - end_bytes..], end_bytes);
+        self.value = value;
+        (self.at, self.next) = (at, next);
+        self.show_sequence(trailer);
+    }
+
+    /// Puts the sequence number of all entries in the place of that of the block.
+    #[inline]
+    fn show_sequence(&mut self, trailer: u64) {
+        if let Some(sequence) = self.sequence {
+            let shown = (sequence << 8 | trailer & 0xff).to_le_bytes();
+            let end = self.key.len;
+            self.key.bytes[end - TRAILER_BYTES..end].copy_from_slice(&shown);
+        }
     }
 
     /// Groups the entries from the last restart before `at` up to `at`, and goes to the last.
@@ -165,31 +202,93 @@ impl BlockCursor {
                 high = middle;
             }
         }
-        self.restart(block.restart(low)?);
-        self.group.keys.clear();
+        let Group { keys, entries, .. } = &mut self.group;
+        keys.len = 0;
+        entries.clear();
+        self.key.len = 0;
+        self.next = block.restart(low)?;
         while self.next < end {
             self.decode(block)?;
-            let key_at = self.group.keys.len();
-            self.group.keys.extend_from_slice(&self.key);
-            self.group.entries.push(Grouped {
-                key: key_at..self.group.keys.len(),
+            let Group { keys, entries, .. } = &mut self.group;
+            let key_at = keys.len;
+            keys.replace_end(key_at, &self.key.bytes, self.key.len);
+            entries.push(Grouped {
+                key: key_at..keys.len,
                 value: self.value.clone(),
                 at: self.at,
-                next: self.next,
+                may_repeat_before: self.repeats || entries.is_empty(),
             });
         }
         if self.group.entries.is_empty() || self.next != end {
+            self.group.entries.clear();
             return Err(Damage { at: end, what: "a restart that is not at an entry" });
         }
         self.group.place = self.group.entries.len() - 1;
+        self.may_repeat_before |= self.group.place == 0;
         Ok(true)
     }
 
+    #[inline]
     fn take_grouped(&mut self) {
         let entry = &self.group.entries[self.group.place];
-        self.key.clear();
-        self.key.extend_from_slice(&self.group.keys[entry.key.clone()]);
+        self.key.replace_end(0, &self.group.keys.bytes[entry.key.start..], entry.key.len());
         self.value = entry.value.clone();
-        (self.at, self.next) = (entry.at, entry.next);
+        (self.at, self.next) = (entry.at, entry.value.end);
+        self.may_repeat_before = entry.may_repeat_before;
+    }
+}
+
+/// Bytes that are copied at once, whatever a key needs of them.
+const PIECE_BYTES: usize = 32;
+
+/// Bytes with room behind them, so that a short end can be written as one piece of a fixed size,
+/// and without a call.
+#[derive(Debug, Default)]
+struct Padded {
+    bytes: Vec<u8>,
+    /// How many of them count.
+    len: usize,
+}
+
+impl Padded {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Replaces what is behind the first `kept` bytes by the first `len` bytes of `source`. It may
+    /// copy more of it, into the room.
+    #[inline]
+    fn replace_end(&mut self, kept: usize, source: &[u8], len: usize) {
+        debug_assert!(kept <= self.len);
+        if len <= PIECE_BYTES
+            && let Some(piece) = source.first_chunk::<PIECE_BYTES>()
+            && let Some(room) = self.bytes.get_mut(kept..kept + PIECE_BYTES)
+        {
+            room.copy_from_slice(piece);
+            self.len = kept + len;
+        } else {
+            self.replace_long_end(kept, &source[..len]);
+        }
+    }
+
+    #[cold]
+    fn replace_long_end(&mut self, kept: usize, end: &[u8]) {
+        self.len = kept + end.len();
+        if self.bytes.len() < self.len + PIECE_BYTES {
+            self.bytes.resize((self.len + PIECE_BYTES).next_multiple_of(2 * PIECE_BYTES), 0);
+        }
+        self.bytes[kept..self.len].copy_from_slice(end);
+    }
+
+    /// The bytes as a vector, to be written anew up to [`Self::end`].
+    fn start(&mut self) -> &mut Vec<u8> {
+        self.bytes.clear();
+        &mut self.bytes
+    }
+
+    fn end(&mut self) {
+        self.len = self.bytes.len();
+        self.bytes.resize((self.len + PIECE_BYTES).next_multiple_of(2 * PIECE_BYTES), 0);
     }
 }

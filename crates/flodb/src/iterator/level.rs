@@ -14,11 +14,13 @@ pub(crate) struct LevelCursor {
     options: ReadOptions,
     at: usize,
     inner: Option<TableCursor>,
+    /// Whether the last step came to another table.
+    is_entered: bool,
 }
 
 impl LevelCursor {
     pub(crate) fn new(tables: Tables, order: Comparator, options: ReadOptions) -> Self {
-        LevelCursor { tables, order, options, at: 0, inner: None }
+        LevelCursor { tables, order, options, at: 0, inner: None, is_entered: false }
     }
 
     /// Comes to table `at`; nowhere if there is none.
@@ -35,6 +37,7 @@ impl LevelCursor {
         while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
             let (left, next) = (self.inner.take(), self.tables.get(self.at + 1));
             self.at += 1;
+            self.is_entered = true;
             self.inner = match (left, next) {
                 (Some(left), Some(next)) => Some(left.onward_to(next.table())?),
                 _ => None,
@@ -88,6 +91,7 @@ impl Cursor for LevelCursor {
     }
 
     fn next(&mut self) -> Result<()> {
+        self.is_entered = false;
         self.inner.as_mut().expect("only from an entry").next()?;
         self.skip_empty_forward()
     }
@@ -99,5 +103,14 @@ impl Cursor for LevelCursor {
 
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.inner.as_ref()?.entry()
+    }
+
+    /// No user key is in two tables of a level.
+    fn repeats(&self) -> bool {
+        !self.is_entered && self.inner.as_ref().is_some_and(Cursor::repeats)
+    }
+
+    fn may_repeat_before(&self) -> bool {
+        self.inner.as_ref().is_some_and(Cursor::may_repeat_before)
     }
 }

@@ -1,8 +1,13 @@
 //! Several cursors as one.
 //!
-//! The child with the smallest key is the current one. Mostly it stays so for a run of entries, so
-//! the runner-up is remembered: a step compares with that alone, and looks at all children only
-//! when the run ends. Downward the same with the largest.
+//! The child with the smallest key is the current one, and the rival has the smallest of the other
+//! keys. A step compares with the rival alone. When the current child comes behind the rival, the
+//! rival is current, and the next one is looked for among the others. Downward the same with the
+//! largest.
+//!
+//! Each comparison also tells whether the two entries have one user key. So the iterator above
+//! knows of each entry whether it repeats the user key of the one before: in one child the child
+//! knows it, between two it was compared. It keeps no key and compares none.
 
 use super::LevelCursor;
 use crate::cursor::Cursor;
@@ -55,6 +60,16 @@ impl Cursor for Child {
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         of_child!(self, inner => inner.entry())
     }
+
+    #[inline]
+    fn repeats(&self) -> bool {
+        of_child!(self, inner => inner.repeats())
+    }
+
+    #[inline]
+    fn may_repeat_before(&self) -> bool {
+        of_child!(self, inner => inner.may_repeat_before())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,59 +84,89 @@ pub(crate) struct Merge<C = Child> {
     order: Comparator,
     current: Option<usize>,
     /// Of the others, the one that would be current.
-    runner_up: Option<usize>,
+    rival: Option<usize>,
+    /// Whether the rival has the user key of the current child.
+    rival_repeats: bool,
+    /// Whether the entry here has the user key of the one that the last step forward left.
+    repeats: bool,
     direction: Direction,
 }
 
 impl<C: Cursor> Merge<C> {
     pub(crate) fn new(children: Vec<C>, order: Comparator) -> Self {
-        Merge { children, order, current: None, runner_up: None, direction: Direction::Up }
+        Merge {
+            children,
+            order,
+            current: None,
+            rival: None,
+            rival_repeats: false,
+            repeats: false,
+            direction: Direction::Up,
+        }
     }
 
+    #[inline]
     fn key(&self, child: usize) -> Option<&[u8]> {
         self.children[child].entry().map(|(key, _)| key)
     }
 
-    /// Whether `a` comes before `b` in the direction of the iterator.
-    fn precedes(&self, a: &[u8], b: &[u8]) -> bool {
-        let order = self.order.internal(a, b);
-        match self.direction {
+    /// Whether `a` comes before `b` in the direction of the cursor, and whether they have the same
+    /// user key.
+    #[inline]
+    fn precedes(&self, a: &[u8], b: &[u8]) -> (bool, bool) {
+        let (order, repeats) = self.order.internal_and_user(a, b);
+        let precedes = match self.direction {
             Direction::Up => order == Ordering::Less,
             Direction::Down => order == Ordering::Greater,
+        };
+        (precedes, repeats)
+    }
+
+    /// Of the children but one, the one that comes first.
+    fn first_but(&self, except: Option<usize>) -> Option<usize> {
+        let mut first: Option<(usize, &[u8])> = None;
+        for child in (0..self.children.len()).filter(|&child| Some(child) != except) {
+            let Some(key) = self.key(child) else { continue };
+            if first.is_none_or(|(_, first)| self.precedes(key, first).0) {
+                first = Some((child, key));
+            }
         }
+        first.map(|(child, _)| child)
     }
 
     /// Looks at all children.
     fn elect(&mut self) {
-        (self.current, self.runner_up) = (None, None);
-        for child in 0..self.children.len() {
-            let Some(key) = self.key(child) else { continue };
-            let leads = |other: Option<usize>| {
-                let other = other.and_then(|other| self.key(other));
-                other.is_none_or(|other| self.precedes(key, other))
-            };
-            if leads(self.current) {
-                self.runner_up = self.current;
-                self.current = Some(child);
-            } else if leads(self.runner_up) {
-                self.runner_up = Some(child);
-            }
-        }
+        self.current = self.first_but(None);
+        self.elect_rival();
+    }
+
+    /// Looks at all children but the current one.
+    fn elect_rival(&mut self) {
+        self.rival = self.first_but(self.current);
+        let keys = self.current.zip(self.rival);
+        let keys = keys.and_then(|(one, other)| self.key(one).zip(self.key(other)));
+        self.rival_repeats = keys.is_some_and(|(one, other)| self.precedes(one, other).1);
     }
 
     /// After the current child has moved.
     #[inline]
-    fn stay_or_elect(&mut self) {
-        let leads = match (self.current.and_then(|current| self.key(current)), self.runner_up) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(key), Some(other)) => {
-                self.key(other).is_none_or(|other| self.precedes(key, other))
-            }
+    fn stay_or_change(&mut self, current: usize) {
+        let key = self.key(current);
+        let Some(rival) = self.rival else {
+            self.current = key.map(|_| current);
+            self.repeats = self.children[current].repeats();
+            return;
         };
-        if !leads {
-            self.elect();
+        if let (Some(key), Some(other)) = (key, self.key(rival))
+            && let (true, repeats) = self.precedes(key, other)
+        {
+            self.rival_repeats = repeats;
+            self.repeats = self.children[current].repeats();
+            return;
         }
+        self.repeats = self.rival_repeats;
+        self.current = Some(rival);
+        self.elect_rival();
     }
 
     /// Places all children after (or before) the current entry, where they are when the cursor
@@ -140,7 +185,7 @@ impl<C: Cursor> Merge<C> {
             }
         }
         self.direction = direction;
-        self.elect_others(current);
+        self.elect_rival();
         Ok(())
     }
 
@@ -171,6 +216,7 @@ impl<C: Cursor> Merge<C> {
                 continue;
             }
             moved = true;
+            self.repeats &= Some(child) != self.current;
             let cursor = &mut self.children[child];
             let placed = cursor.seek(target).and_then(|()| match (passed, cursor.entry()) {
                 (Ordering::Less, _) => Ok(()),
@@ -186,18 +232,6 @@ impl<C: Cursor> Merge<C> {
             self.elect();
         }
         Ok(())
-    }
-
-    /// The runner-up beside a given current child.
-    fn elect_others(&mut self, current: usize) {
-        self.runner_up = None;
-        for child in (0..self.children.len()).filter(|&child| child != current) {
-            let Some(key) = self.key(child) else { continue };
-            let best = self.runner_up.and_then(|other| self.key(other));
-            if best.is_none_or(|best| self.precedes(key, best)) {
-                self.runner_up = Some(child);
-            }
-        }
     }
 }
 
@@ -236,7 +270,7 @@ impl<C: Cursor> Cursor for Merge<C> {
             self.current = None;
             return Err(error);
         }
-        self.stay_or_elect();
+        self.stay_or_change(current);
         Ok(())
     }
 
@@ -249,7 +283,7 @@ impl<C: Cursor> Cursor for Merge<C> {
             self.current = None;
             return Err(error);
         }
-        self.stay_or_elect();
+        self.stay_or_change(current);
         Ok(())
     }
 
@@ -257,12 +291,26 @@ impl<C: Cursor> Cursor for Merge<C> {
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.children[self.current?].entry()
     }
+
+    #[inline]
+    fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    fn may_repeat_before(&self) -> bool {
+        let current = self.current.expect("only at an entry");
+        self.direction == Direction::Up
+            || self.rival_repeats
+            || self.children[current].may_repeat_before()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::key::tests::put_key;
+    use crate::key::user_of;
+    use keyrack_testkit::random::{Announced, Draw, seeds};
 
     /// Sorted entries in memory.
     struct Rows {
@@ -301,6 +349,15 @@ mod tests {
 
         fn entry(&self) -> Option<(&[u8], &[u8])> {
             self.at.map(|at| (self.rows[at].0.as_slice(), self.rows[at].1.as_slice()))
+        }
+
+        fn repeats(&self) -> bool {
+            self.may_repeat_before()
+        }
+
+        fn may_repeat_before(&self) -> bool {
+            let Some(at) = self.at else { return false };
+            at > 0 && user_of(&self.rows[at - 1].0) == user_of(&self.rows[at].0)
         }
     }
 
@@ -347,6 +404,55 @@ mod tests {
                     merge.prev().unwrap();
                 }
                 assert_eq!(at(&merge), None);
+            }
+        }
+    }
+
+    /// Versions of few keys, dealt out at random, visited by a random walk.
+    #[test]
+    fn an_entry_is_known_to_repeat_the_user_key_before() {
+        for seed in seeds() {
+            let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
+            let children = 1 + draw.below(4);
+            let mut dealt: Vec<Rows> =
+                (0..children).map(|_| Rows { rows: Vec::new(), at: None }).collect();
+            let mut all = Vec::new();
+            for user in 0..20_u8 {
+                for sequence in (1..=draw.below(4) as u64).rev() {
+                    let key = put_key(&[user / 2, user], sequence);
+                    dealt[draw.below(children)].rows.push((key.clone(), Vec::new()));
+                    all.push(key);
+                }
+            }
+            let mut merge = Merge::new(dealt, Comparator::Bytewise);
+            let is_same = |a: usize, b: usize| user_of(&all[a]) == user_of(&all[b]);
+            let mut at = None;
+            for _ in 0..500 {
+                let before = at;
+                let step = if before.is_some() { draw.below(20) } else { 0 };
+                match step {
+                    0 => {
+                        let to = draw.below(all.len());
+                        merge.seek(&all[to]).unwrap();
+                        at = Some(to);
+                    }
+                    1..10 => {
+                        merge.next().unwrap();
+                        at = before.map(|at| at + 1).filter(|at| *at < all.len());
+                    }
+                    _ => {
+                        merge.prev().unwrap();
+                        at = before.and_then(|at| at.checked_sub(1));
+                    }
+                }
+                assert_eq!(merge.entry().map(|(key, _)| key), at.map(|at| &all[at][..]));
+                let Some(at) = at else { continue };
+                if (1..10).contains(&step) {
+                    assert_eq!(merge.repeats(), is_same(at - 1, at));
+                }
+                if step >= 10 {
+                    assert_eq!(merge.may_repeat_before(), at > 0 && is_same(at - 1, at));
+                }
             }
         }
     }

@@ -5,9 +5,12 @@
 //!   user       a@9                                               c@3
 //! ```
 //!
-//! Upward the merged cursor stands on the entry that is shown, so key and value are lent from where
-//! they are. Downward the newest visible version of a key comes last, so it is copied while the
-//! older ones pass, and the cursor stands before the key.
+//! The merged cursor stands on the entry that is shown, so key and value are lent from where they
+//! are, and nothing is copied. Upward the versions of a key that come after the one that is shown
+//! are passed: the merged cursor knows of each entry whether it repeats the user key before.
+//! Downward the newest visible version of a key comes last. Mostly it is certain that nothing newer
+//! of its key is before it. Otherwise it is copied while the older ones pass, and the cursor stands
+//! before the key.
 //!
 //! What a range tombstone hides is passed over one by one at first; after a few the cursors below
 //! the tombstone skip the rest of it at once, which costs as much as a few steps.
@@ -28,9 +31,9 @@ enum State {
     /// Nowhere.
     Out,
     /// At the merged cursor's entry.
-    Up,
+    Lent,
     /// At the copied entry; the merged cursor is before all of its versions.
-    Down,
+    Copied,
 }
 
 /// What the cursors read from, and a reference of the store's count of iterators.
@@ -46,7 +49,7 @@ pub struct Iter {
     order: Comparator,
     sequence: u64,
     state: State,
-    /// Upward, the key that has been shown; downward, the one that is.
+    /// The copied entry; or the key of one that is hidden.
     key: Vec<u8>,
     value: Vec<u8>,
     seek: Vec<u8>,
@@ -85,8 +88,8 @@ impl Iter {
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self.state {
             State::Out => None,
-            State::Up => self.merge.entry().map(|(key, value)| (user_of(key), value)),
-            State::Down => Some((&self.key, &self.value)),
+            State::Lent => self.merge.entry().map(|(key, value)| (user_of(key), value)),
+            State::Copied => Some((&self.key, &self.value)),
         }
     }
 
@@ -97,7 +100,6 @@ impl Iter {
     pub fn seek_first(&mut self) -> Result<()> {
         self.state = State::Out;
         self.merge.seek_first()?;
-        self.key.clear();
         self.find_visible_up(false)
     }
 
@@ -149,23 +151,24 @@ impl Iter {
         reason = "a step can fail, and lends what it shows: no iterator can"
     )]
     pub fn next(&mut self) -> Result<()> {
-        match self.state {
+        let is_passed = match self.state {
             State::Out => return Ok(()),
-            State::Up => {
-                self.keep_key();
+            State::Lent => {
                 self.state = State::Out;
                 self.merge.next()?;
+                self.merge.repeats()
             }
-            State::Down => {
+            State::Copied => {
                 // To the first version of the key that was shown; older ones are passed.
                 self.state = State::Out;
                 let key = std::mem::take(&mut self.key);
                 let placed = self.seek_internal(&key, SEQUENCE_MAX, Kind::LAST);
                 self.key = key;
                 placed?;
+                true
             }
-        }
-        self.find_visible_up(true)
+        };
+        self.find_visible_up(is_passed)
     }
 
     /// Goes one key back; nowhere before the first. Nothing happens nowhere.
@@ -175,54 +178,41 @@ impl Iter {
     pub fn prev(&mut self) -> Result<()> {
         match self.state {
             State::Out => return Ok(()),
-            State::Down => {}
-            State::Up => {
-                self.keep_key();
+            State::Copied => {}
+            // What is before it of the same key is too new to be visible.
+            State::Lent => {
                 self.state = State::Out;
-                // Back before all versions of the key.
                 self.merge.prev()?;
-                while let Some((key, _)) = self.merge.entry()
-                    && self.order.user(user_of(key), &self.key) == Ordering::Equal
-                {
-                    self.merge.prev()?;
-                }
             }
         }
         self.find_visible_down()
     }
 
-    /// Keeps the key that is shown, before the merged cursor leaves it.
-    fn keep_key(&mut self) {
-        let (key, _) = self.merge.entry().expect("an iterator that moves up stands at an entry");
-        self.key.clear();
-        self.key.extend_from_slice(user_of(key));
-    }
-
-    /// From the merged cursor's entry on to the first that is shown. `passed` says that the key in
-    /// `key` has been shown.
-    fn find_visible_up(&mut self, mut passed: bool) -> Result<()> {
+    /// From the merged cursor's entry on to the first that is shown. `is_passed` says that this and
+    /// further entries of the same key are not.
+    fn find_visible_up(&mut self, mut is_passed: bool) -> Result<()> {
         let mut hidden = 0;
         while let Some((key, _)) = self.merge.entry() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
-            let visible = entry.sequence <= self.sequence;
-            let same = passed && self.order.user(entry.user, &self.key) == Ordering::Equal;
             let mut is_hidden = false;
-            if visible && !same {
+            if entry.sequence <= self.sequence && !is_passed {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
                 if entry.kind == Kind::Put && !is_hidden {
-                    self.state = State::Up;
+                    self.state = State::Lent;
                     return Ok(());
                 }
-                self.key.clear();
-                self.key.extend_from_slice(entry.user);
-                passed = true;
+                is_passed = true;
             }
-            self.merge.next()?;
             if is_hidden {
                 hidden += 1;
-                if hidden % HIDDEN_MAX == 0 {
-                    self.skip(true)?;
-                }
+                self.key.clear();
+                self.key.extend_from_slice(entry.user);
+            }
+            self.merge.next()?;
+            is_passed &= self.merge.repeats();
+            if is_hidden && hidden % HIDDEN_MAX == 0 {
+                self.skip(true)?;
+                is_passed &= self.merge.repeats();
             }
         }
         Ok(())
@@ -243,6 +233,10 @@ impl Iter {
             if entry.sequence <= self.sequence {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
                 shown = entry.kind == Kind::Put && !is_hidden;
+                if shown && !self.merge.may_repeat_before() {
+                    self.state = State::Lent;
+                    return Ok(());
+                }
                 if shown || is_hidden {
                     self.key.clear();
                     self.key.extend_from_slice(entry.user);
@@ -261,7 +255,7 @@ impl Iter {
             }
         }
         if shown {
-            self.state = State::Down;
+            self.state = State::Copied;
         }
         Ok(())
     }

@@ -39,6 +39,8 @@ pub(crate) struct MemtableCursor {
     /// The run whose head is the place, and the one whose head comes next.
     place: Option<usize>,
     rival: Option<usize>,
+    /// Whether the entry here has the user key of the one that the last step left.
+    repeats: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -52,7 +54,17 @@ impl MemtableCursor {
     pub(super) fn new(memtable: Arc<Memtable>, runs: Runs) -> Self {
         let shared = shared_by(memtable.rank(), runs.iter().map(|run| &**run));
         let heads = vec![None; runs.len()];
-        MemtableCursor { runs, memtable, shared, heads, is_forward: true, place: None, rival: None }
+        let (place, rival) = (None, None);
+        MemtableCursor {
+            runs,
+            memtable,
+            shared,
+            heads,
+            is_forward: true,
+            place,
+            rival,
+            repeats: false,
+        }
     }
 
     /// The head of a run at a place, or none beyond its ends.
@@ -127,6 +139,15 @@ impl MemtableCursor {
         if !stays {
             self.choose();
         }
+        let here = self.place.and_then(|place| self.heads[place]);
+        self.repeats = here.is_some_and(|here| self.is_same_key(here, head.prefix, head.handle));
+    }
+
+    /// Whether a head has the user key of an entry.
+    #[inline]
+    fn is_same_key(&self, head: Head, prefix: u64, handle: Handle) -> bool {
+        let key = |handle| self.memtable.arena.entry(handle).key();
+        head.prefix == prefix && key(head.handle) == key(handle)
     }
 }
 
@@ -175,5 +196,30 @@ impl Cursor for MemtableCursor {
         let head = self.heads[self.place?].as_ref()?;
         let entry = self.memtable.arena.entry(head.handle);
         Some((entry.internal(), entry.value()))
+    }
+
+    #[inline]
+    fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    fn may_repeat_before(&self) -> bool {
+        let Some((place, head)) = self.place.and_then(|place| Some((place, self.heads[place]?)))
+        else {
+            return true;
+        };
+        if self.is_forward {
+            return true;
+        }
+        let run = &self.runs[place];
+        // The first entry of a run has none before it there.
+        let before = head.at.checked_sub(1).and_then(|at| Some((at, run.handle(at)?)));
+        let repeats_in_run = before.is_some_and(|(at, handle)| {
+            let prefix = run.prefix(self.memtable.rank(), at, self.shared);
+            self.is_same_key(head, prefix, handle)
+        });
+        let rival = self.rival.and_then(|rival| self.heads[rival]);
+        repeats_in_run
+            || rival.is_some_and(|rival| self.is_same_key(head, rival.prefix, rival.handle))
     }
 }

@@ -21,7 +21,7 @@ use crate::block::{Block, BlockCursor, Damage};
 use crate::cache::Cached;
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::key;
+use crate::key::{self, Comparator};
 use keyrack_vfs::File;
 use std::sync::Arc;
 
@@ -60,11 +60,11 @@ impl ReadOptions {
 
 type Placed = std::result::Result<bool, Damage>;
 
-fn first(inner: &mut BlockCursor, block: &Block) -> Placed {
+fn first(inner: &mut BlockCursor, block: &Block, _: &Comparator) -> Placed {
     inner.seek_first(block).map(|()| true)
 }
 
-fn last(inner: &mut BlockCursor, block: &Block) -> Placed {
+fn last(inner: &mut BlockCursor, block: &Block, _: &Comparator) -> Placed {
     inner.seek_last(block).map(|()| true)
 }
 
@@ -137,7 +137,7 @@ impl TableCursor {
         &mut self,
         index: usize,
         arrival: Arrival,
-        place: impl FnOnce(&mut BlockCursor, &Block) -> Placed,
+        place: impl FnOnce(&mut BlockCursor, &Block, &Comparator) -> Placed,
     ) -> Result<bool> {
         let block =
             if self.block.is_some() && self.index == index { self.block.take() } else { None };
@@ -145,7 +145,7 @@ impl TableCursor {
             Some(block) => block,
             None => self.load(index, arrival)?,
         };
-        let found = place(&mut self.inner, &block.block);
+        let found = place(&mut self.inner, &block.block, &self.table.comparator);
         if found.map_err(|damage| self.table.damage(index, damage))? {
             self.block = Some(block);
             self.index = index;
@@ -236,23 +236,24 @@ impl Cursor for TableCursor {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         let trailer = key::parse(target)
             .map_or(u64::MAX, |parsed| key::trailer(parsed.sequence, parsed.kind));
-        let table = Arc::clone(&self.table);
+        let table = &*self.table;
         let (user, trailer) = (key::user_of(target), table.stored_trailer(trailer));
         let index = table.index.find(&table.comparator, user, trailer);
         if index == table.index.len() {
             self.block = None;
             return Ok(());
         }
-        let place = |inner: &mut BlockCursor, block: &Block| {
-            inner.seek(block, &table.comparator, user, trailer)
+        let place = |inner: &mut BlockCursor, block: &Block, order: &Comparator| {
+            inner.seek(block, order, user, trailer)
         };
-        if !self.enter(index, Arrival::Sought, place)? && index + 1 < table.index.len() {
+        let blocks = table.index.len();
+        if !self.enter(index, Arrival::Sought, place)? && index + 1 < blocks {
             // Between the last key of the block and its separator: the next block begins behind it.
             self.enter(index + 1, Arrival::Sought, first)?;
         }
         // A tombstone that is newer than the target has the least trailer there is in the file.
-        let is_before = |(key, _)| table.comparator.internal(key, target).is_lt();
-        if table.sequence.is_some() && self.entry().is_some_and(is_before) {
+        let is_before = |(key, _)| self.table.comparator.internal(key, target).is_lt();
+        if self.table.sequence.is_some() && self.entry().is_some_and(is_before) {
             return self.next();
         }
         Ok(())
@@ -291,6 +292,16 @@ impl Cursor for TableCursor {
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         let cached = self.block.as_ref()?;
         Some((self.inner.key(), cached.block.slice(self.inner.value())))
+    }
+
+    #[inline]
+    fn repeats(&self) -> bool {
+        self.inner.repeats()
+    }
+
+    #[inline]
+    fn may_repeat_before(&self) -> bool {
+        self.inner.may_repeat_before()
     }
 }
 

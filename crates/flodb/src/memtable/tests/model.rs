@@ -71,12 +71,23 @@ impl Pair {
                     at = Some(self.model.lower_bound(&target));
                 }
                 step if at.is_some_and(|at| at < entries.len()) => {
+                    // Whether an entry has the user key of the one before.
+                    let repeats = |at: usize| {
+                        let user = |at: usize| key::user_of(&entries[at].0);
+                        at > 0 && user(at - 1) == user(at)
+                    };
                     if step < 7 {
                         cursor.next().unwrap();
                         at = at.map(|at| at + 1);
+                        if let Some(at) = at.filter(|at| *at < entries.len()) {
+                            assert_eq!(cursor.repeats(), repeats(at));
+                        }
                     } else {
                         cursor.prev().unwrap();
                         at = at.and_then(|at| at.checked_sub(1));
+                        if let Some(at) = at {
+                            assert_eq!(cursor.may_repeat_before(), repeats(at));
+                        }
                     }
                 }
                 _ => continue,

@@ -11,13 +11,31 @@ use keyrack_testkit::random::{Announced, seeds};
 fn assert_at(cursor: &TableCursor, entries: &[Entry], at: Option<usize>) {
     let expected = at.and_then(|at| entries.get(at)).map(|(key, value)| (&key[..], &value[..]));
     assert!(cursor.entry() == expected, "at {at:?} of {}", entries.len());
+    if expected.is_some() && at.is_some_and(|at| repeats(entries, at)) {
+        assert!(cursor.may_repeat_before(), "at {at:?} of {}", entries.len());
+    }
+}
+
+/// Whether an entry has the user key of the one before.
+fn repeats(entries: &[Entry], at: usize) -> bool {
+    at > 0 && key::user_of(&entries[at - 1].0) == key::user_of(&entries[at].0)
+}
+
+/// After a step forward: where the cursor must be, and what it knows of the entry before.
+#[track_caller]
+fn assert_came_to(cursor: &TableCursor, entries: &[Entry], at: usize) {
+    assert_at(cursor, entries, Some(at));
+    if at < entries.len() {
+        assert_eq!(cursor.repeats(), repeats(entries, at), "at {at} of {}", entries.len());
+    }
 }
 
 fn scan_both_ways(cursor: &mut TableCursor, entries: &[Entry]) {
     cursor.seek_first().unwrap();
-    for at in 0..entries.len() {
-        assert_at(cursor, entries, Some(at));
+    assert_at(cursor, entries, Some(0));
+    for at in 1..=entries.len() {
         cursor.next().unwrap();
+        assert_came_to(cursor, entries, at);
     }
     assert_at(cursor, entries, None);
     cursor.seek_last().unwrap();
@@ -63,7 +81,7 @@ fn turn_everywhere(cursor: &mut TableCursor, entries: &[Entry]) {
         assert_at(cursor, entries, Some(at));
         if at + 1 < entries.len() {
             cursor.next().unwrap();
-            assert_at(cursor, entries, Some(at + 1));
+            assert_came_to(cursor, entries, at + 1);
             cursor.prev().unwrap();
             assert_at(cursor, entries, Some(at));
         }
@@ -71,7 +89,7 @@ fn turn_everywhere(cursor: &mut TableCursor, entries: &[Entry]) {
             cursor.prev().unwrap();
             assert_at(cursor, entries, Some(at - 1));
             cursor.next().unwrap();
-            assert_at(cursor, entries, Some(at));
+            assert_came_to(cursor, entries, at);
         }
     }
 }
@@ -96,6 +114,7 @@ fn wander(cursor: &mut TableCursor, entries: &[Entry], draw: &mut Draw, steps: u
             // Some stretches in one direction, and many turns.
             (3..22, Some(from)) => {
                 cursor.next().unwrap();
+                assert_came_to(cursor, entries, from + 1);
                 at = (from + 1 < entries.len()).then_some(from + 1);
             }
             (_, Some(from)) => {
