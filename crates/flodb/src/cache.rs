@@ -357,6 +357,30 @@ impl TableCache {
         self.own(index, &guard)
     }
 
+    /// As [`Self::pin`], and counts nothing if the block is not there: the caller asks again later.
+    pub(crate) fn pin_if_there(&self, index: usize) -> Option<Arc<Cached>> {
+        let guard = pin();
+        self.peek(index, &guard)?;
+        self.get(index, &guard)?;
+        self.own(index, &guard)
+    }
+
+    /// Asks for the slot of a block.
+    #[inline]
+    pub(crate) fn prefetch_slot(&self, index: usize) {
+        prefetch(ptr::from_ref(&self.slots.blocks[index]).cast());
+    }
+
+    /// Asks for what says where the block is, and for its prefix index.
+    #[inline]
+    pub(crate) fn prefetch_header(&self, index: usize) {
+        // Relaxed: the block is not looked at.
+        let slot = &self.slots.blocks[index];
+        let header = slot.cached.load(Ordering::Relaxed).cast_const();
+        slot.prefetch(header);
+        prefetch(header.cast::<u8>().wrapping_add(size_of::<Cached>() - 1));
+    }
+
     /// The block, if it is there. It is not dropped before the guard ends: it was in its slot
     /// during the last load under protection, and the reference of its ring is retired after it
     /// left the slot.

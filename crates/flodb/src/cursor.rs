@@ -2,6 +2,26 @@
 
 use crate::error::Result;
 
+/// The parts of a seek, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Approach {
+    /// Which block it is; asks for its slot in the cache.
+    Slot,
+    /// Asks for the block's header.
+    Header,
+    /// Holds the block; asks for its restarts.
+    Restarts,
+    /// Asks for the entries of the restarts.
+    Entries,
+    /// Finds the restart; asks for the entries behind it.
+    Group,
+}
+
+impl Approach {
+    pub(crate) const ALL: [Approach; 5] =
+        [Approach::Slot, Approach::Header, Approach::Restarts, Approach::Entries, Approach::Group];
+}
+
 /// Internal keys and values in the order of [`crate::key::Comparator::internal`]. A new cursor is
 /// nowhere. After an error it is nowhere as well, and may be placed again.
 pub(crate) trait Cursor {
@@ -14,6 +34,12 @@ pub(crate) trait Cursor {
     /// Goes to the first entry that is not before the internal key `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
+    /// Does a part of a seek to `target`: asks for the memory that the next part needs, and does
+    /// not wait for it. So the cursors of a merge wait for theirs at the same time. The next is the
+    /// next part, or [`Cursor::seek`] to the same target. It may be left out: it has no other
+    /// effect.
+    fn approach(&mut self, _target: &[u8], _part: Approach) {}
+
     /// Goes one entry on; behind the last one the cursor is nowhere. Only from an entry.
     fn next(&mut self) -> Result<()>;
 
@@ -23,11 +49,11 @@ pub(crate) trait Cursor {
     /// The internal key and the value here; `None` if the cursor is nowhere. Valid until it moves.
     fn entry(&self) -> Option<(&[u8], &[u8])>;
 
-    /// Whether the entry here has the user key of the one that the last move left. Only at an entry,
-    /// and after [`Cursor::next`].
+    /// Whether the entry here has the user key of the one that the last move left. Only at an
+    /// entry, and after [`Cursor::next`].
     fn repeats(&self) -> bool;
 
-    /// Whether the entry before this one may have the user key of this one. `false` is certain. Only
-    /// at an entry.
+    /// Whether the entry before this one may have the user key of this one. `false` is certain.
+    /// Only at an entry.
     fn may_repeat_before(&self) -> bool;
 }

@@ -92,6 +92,7 @@ fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {
 
 /// Appends an internal key to `out`.
 pub(crate) fn append(out: &mut Vec<u8>, user: &[u8], sequence: u64, kind: Kind) {
+    out.reserve(user.len() + TRAILER_BYTES);
     out.extend_from_slice(user);
     out.extend_from_slice(&trailer(sequence, kind).to_le_bytes());
 }

@@ -60,6 +60,12 @@ impl BlockCursor {
         self.key.bytes()
     }
 
+    /// Where the entry here begins in the block.
+    #[inline]
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
     /// Where the value here is in the block.
     #[inline]
     pub(crate) fn value(&self) -> Range<usize> {
@@ -107,7 +113,8 @@ impl BlockCursor {
         trailer: u64,
     ) -> Result<bool> {
         self.group.entries.clear();
-        let found = block.seek(order, user, trailer, self.key.start());
+        let key = self.key.start(user.len() + TRAILER_BYTES);
+        let found = block.seek(order, user, trailer, key);
         self.key.end();
         let Some((at, entry)) = found? else { return Ok(false) };
         self.value = entry.value;
@@ -163,7 +170,7 @@ impl BlockCursor {
     }
 
     /// Shows an entry, which shares its bytes with the key here.
-    #[inline]
+    #[inline(always)]
     fn set(&mut self, block: &Block, at: usize, entry: Entry<'_>) {
         let Entry { shared, suffix, trailer, value, next } = entry;
         // Keys that differ do so in the first byte that is not shared, but for those of restarts.
@@ -281,9 +288,10 @@ impl Padded {
         self.bytes[kept..self.len].copy_from_slice(end);
     }
 
-    /// The bytes as a vector, to be written anew up to [`Self::end`].
-    fn start(&mut self) -> &mut Vec<u8> {
+    /// The bytes as a vector, to be written anew up to [`Self::end`], about so many.
+    fn start(&mut self, bytes: usize) -> &mut Vec<u8> {
         self.bytes.clear();
+        self.bytes.reserve(bytes + 3 * PIECE_BYTES);
         &mut self.bytes
     }
 

@@ -44,6 +44,15 @@ use std::sync::OnceLock;
 /// Bytes of a restart, and of their count.
 const RESTART_BYTES: usize = size_of::<u32>();
 
+const LINE_BYTES: usize = 64;
+
+/// Cache lines from a restart on that are asked for at once where a cursor is placed: what the walk
+/// passes and the first steps need.
+const GROUP_LINES_PREFETCHED: usize = 24;
+
+/// Of so many restarts the entries are asked for at once.
+const RESTARTS_PREFETCHED_MAX: usize = 12;
+
 /// What is wrong with a block, and at which of its decompressed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
@@ -160,6 +169,62 @@ impl Block {
         &self.bytes[found.value.clone()]
     }
 
+    /// Asks for two lines from an offset on. Beyond the end it says how far.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) -> Option<usize> {
+        let beyond = at.checked_sub(self.bytes.len());
+        if beyond.is_none() {
+            let address = self.bytes.as_ptr().wrapping_add(at);
+            prefetch(address);
+            prefetch(address.wrapping_add(LINE_BYTES));
+        }
+        beyond
+    }
+
+    /// Asks for two lines, so many bytes before the end of the entries.
+    #[inline]
+    pub(crate) fn prefetch_back(&self, bytes: usize) {
+        self.prefetch(self.entries_end.saturating_sub(bytes));
+    }
+
+    /// Asks for the restarts.
+    #[inline]
+    pub(crate) fn prefetch_restarts(&self) {
+        prefetch(self.bytes.as_ptr().wrapping_add(self.entries_end));
+        prefetch(self.bytes.as_ptr().wrapping_add(self.bytes.len() - RESTART_BYTES));
+    }
+
+    /// Asks for the entries of the restarts, of which a search looks at some.
+    #[inline]
+    pub(crate) fn prefetch_entries(&self) {
+        let restarts = &self.bytes[self.entries_end..];
+        for restart in restarts.chunks_exact(RESTART_BYTES).take(RESTARTS_PREFETCHED_MAX) {
+            let at = u32::from_le_bytes([restart[0], restart[1], restart[2], restart[3]]);
+            prefetch(self.bytes.as_ptr().wrapping_add(at as usize));
+        }
+    }
+
+    /// Asks for the entries that a seek walks through. Damage is left to the seek.
+    pub(crate) fn approach(&self, order: &Comparator, user: &[u8], trailer: u64) {
+        let start = if order.is_bytewise() {
+            self.start(order, user, trailer).map(|start| start.at)
+        } else {
+            self.restart_before(order, user, trailer)
+        };
+        if let Ok(at) = start {
+            self.prefetch_group(at);
+        }
+    }
+
+    /// Asks for the entries from a restart on. Each says where the next one is, so that without
+    /// this they would come one by one.
+    #[inline]
+    fn prefetch_group(&self, at: usize) {
+        for line in 1..GROUP_LINES_PREFETCHED {
+            prefetch(self.bytes.as_ptr().wrapping_add(at + LINE_BYTES * line));
+        }
+    }
+
     /// The offset of the entry of a restart.
     #[inline]
     fn restart(&self, index: usize) -> Result<usize> {
@@ -256,8 +321,13 @@ impl Block {
         trailer: u64,
         key: &mut Vec<u8>,
     ) -> Result<Option<(usize, Entry<'a>)>> {
+        if !self.has_prefixes() {
+            self.prefetch_entries();
+        }
         let reached = if order.is_bytewise() {
-            let reached = self.scan_bytes(self.start(order, user, trailer)?, user, trailer)?;
+            let start = self.start(order, user, trailer)?;
+            self.prefetch_group(start.at);
+            let reached = self.scan_bytes(start, user, trailer)?;
             key.clear();
             if let Some((_, entry, _)) = &reached {
                 // The walk ends at an entry that shares no more with the one before than that has
@@ -268,6 +338,7 @@ impl Block {
             reached
         } else {
             let at = self.restart_before(order, user, trailer)?;
+            self.prefetch_group(at);
             self.scan(order, at, user, trailer, key)?
         };
         let Some((at, entry, _)) = reached else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! A level of disjoint tables as one cursor. It opens a table's cursor when it comes to the table.
 
-use crate::cursor::Cursor;
+use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
 use crate::key::Comparator;
 use crate::read_state::Tables;
@@ -21,6 +21,12 @@ pub(crate) struct LevelCursor {
 impl LevelCursor {
     pub(crate) fn new(tables: Tables, order: Comparator, options: ReadOptions) -> Self {
         LevelCursor { tables, order, options, at: 0, inner: None, is_entered: false }
+    }
+
+    /// The first table that does not end before `target`.
+    fn table_of(&self, target: &[u8]) -> usize {
+        let before = |largest: &[u8]| self.order.internal(largest, target) == Ordering::Less;
+        self.tables.partition_point(|table| before(&table.file().largest))
     }
 
     /// Comes to table `at`; nowhere if there is none.
@@ -48,14 +54,12 @@ impl LevelCursor {
 
     fn skip_empty_backward(&mut self) -> Result<()> {
         while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
-            let Some(at) = self.at.checked_sub(1) else {
-                self.inner = None;
-                return Ok(());
-            };
-            self.open(at);
-            if let Some(inner) = &mut self.inner {
-                inner.seek_last()?;
-            }
+            let left = self.inner.take();
+            let before = self.at.checked_sub(1).and_then(|at| Some((at, self.tables.get(at)?)));
+            // Before the first table there is no entry.
+            let (Some(left), Some((at, table))) = (left, before) else { return Ok(()) };
+            self.at = at;
+            self.inner = Some(left.back_to(table.table())?);
         }
         Ok(())
     }
@@ -81,13 +85,20 @@ impl Cursor for LevelCursor {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let before = |largest: &[u8]| self.order.internal(largest, target) == Ordering::Less;
-        let at = self.tables.partition_point(|table| before(&table.file().largest));
-        self.open(at);
+        self.open(self.table_of(target));
         if let Some(inner) = &mut self.inner {
             inner.seek(target)?;
         }
         self.skip_empty_forward()
+    }
+
+    fn approach(&mut self, target: &[u8], part: Approach) {
+        if part == Approach::Slot {
+            self.open(self.table_of(target));
+        }
+        if let Some(inner) = &mut self.inner {
+            inner.approach(target, part);
+        }
     }
 
     fn next(&mut self) -> Result<()> {

@@ -10,7 +10,7 @@
 //! knows it, between two it was compared. It keeps no key and compares none.
 
 use super::LevelCursor;
-use crate::cursor::Cursor;
+use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
 use crate::key::Comparator;
 use crate::memtable::MemtableCursor;
@@ -45,6 +45,10 @@ impl Cursor for Child {
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         of_child!(self, inner => inner.seek(target))
+    }
+
+    fn approach(&mut self, target: &[u8], part: Approach) {
+        of_child!(self, inner => inner.approach(target, part));
     }
 
     #[inline]
@@ -255,6 +259,11 @@ impl<C: Cursor> Cursor for Merge<C> {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.direction = Direction::Up;
         self.current = None;
+        if self.children.len() > 1 {
+            for part in Approach::ALL {
+                self.children.iter_mut().for_each(|child| child.approach(target, part));
+            }
+        }
         self.children.iter_mut().try_for_each(|child| child.seek(target))?;
         self.elect();
         Ok(())

@@ -7,9 +7,14 @@
 //! **Reading ahead.** A step into a next block that is not in the cache reads more than that block:
 //! two blocks' bytes the first time, twice as much each further time, up to a limit. The bytes stay
 //! in a buffer as they are in the file, and blocks are decoded from it as the cursor comes to them.
-//! Any other movement to a block outside of the buffer reads one block, and the next read ahead
-//! begins small again. So a short scan reads little in vain, and a long one in large pieces. A scan
-//! that goes on into another table ([`TableCursor::onward_to`]) goes on as it was.
+//! A step back into a block before reads as much, up to the end of that block. Any other movement
+//! to a block outside of the buffer reads one block, and the next read ahead begins small again. So
+//! a short scan reads little in vain, and a long one in large pieces. A scan that goes on into
+//! another table ([`TableCursor::onward_to`], [`TableCursor::back_to`]) goes on as it was.
+//!
+//! **Memory ahead.** A step asks for the lines that later steps will need, here or in the block
+//! behind, which the cursor holds from the second block of a scan on. A seek can be done in parts
+//! ([`Cursor::approach`]), each of which asks for what the next one needs.
 //!
 //! **Long scans leave the cache alone.** Once a scan has come to the limit it puts no more blocks
 //! into the cache: a scan over a store would replace everything that others ask for by what nobody
@@ -19,7 +24,7 @@
 use super::reader::Table;
 use crate::block::{Block, BlockCursor, Damage};
 use crate::cache::Cached;
-use crate::cursor::Cursor;
+use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
 use crate::key::{self, Comparator};
 use keyrack_vfs::File;
@@ -41,6 +46,12 @@ pub struct ReadOptions {
     /// of one key reads one block.
     pub readahead_bytes_max: usize,
 }
+
+/// How far ahead of a scan the memory of blocks is asked for: what several steps take.
+const AHEAD_BYTES: usize = 768;
+
+/// The same for a scan down, which reads some entries at once.
+const BACK_BYTES: usize = 1280;
 
 /// A buffer for what is read ahead has at most so many bytes.
 const READAHEAD_BYTES_LIMIT: usize = 64 << 20;
@@ -73,6 +84,7 @@ fn last(inner: &mut BlockCursor, block: &Block, _: &Comparator) -> Placed {
 enum Arrival {
     Sought,
     Onward,
+    Back,
 }
 
 /// A place in a table.
@@ -84,6 +96,10 @@ pub(crate) struct TableCursor {
     block: Option<Arc<Cached>>,
     /// Which block it is.
     index: usize,
+    /// Of a seek that was begun: which block it is.
+    sought: Option<usize>,
+    /// A block that the cursor comes to next.
+    coming: Option<(usize, Arc<Cached>)>,
     table: Arc<Table>,
     options: ReadOptions,
     ahead: Ahead,
@@ -113,6 +129,8 @@ impl TableCursor {
             inner: BlockCursor::new(table.sequence),
             block: None,
             index: 0,
+            sought: None,
+            coming: None,
             table,
             options: ReadOptions { readahead_bytes_max, ..options },
             ahead: Ahead::default(),
@@ -121,14 +139,28 @@ impl TableCursor {
 
     /// Goes on to the first entry of `table`, in the manner in which this cursor has come to the
     /// end of its own.
-    pub(crate) fn onward_to(mut self, table: &Arc<Table>) -> Result<Self> {
-        let mut ahead = std::mem::take(&mut self.ahead);
-        ahead.bytes.clear();
-        let mut cursor = TableCursor { ahead, ..TableCursor::new(Arc::clone(table), self.options) };
+    pub(crate) fn onward_to(self, table: &Arc<Table>) -> Result<Self> {
+        let mut cursor = self.moved_to(table);
         if table.index.len() > 0 {
             cursor.enter(0, Arrival::Onward, first)?;
         }
         Ok(cursor)
+    }
+
+    /// Goes back to the last entry of `table`, in the manner in which this cursor has come to the
+    /// beginning of its own.
+    pub(crate) fn back_to(self, table: &Arc<Table>) -> Result<Self> {
+        let mut cursor = self.moved_to(table);
+        if let Some(index) = table.index.len().checked_sub(1) {
+            cursor.enter(index, Arrival::Back, last)?;
+        }
+        Ok(cursor)
+    }
+
+    fn moved_to(mut self, table: &Arc<Table>) -> Self {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        ahead.bytes.clear();
+        TableCursor { ahead, ..TableCursor::new(Arc::clone(table), self.options) }
     }
 
     /// Goes to block `index`, and to an entry in it as `place` says, which returns whether there is
@@ -158,6 +190,11 @@ impl TableCursor {
         // If nobody else has the block that is left, its memory is used again. Not for the cache,
         // which should not pay for the room of a larger block.
         let left = self.block.take();
+        if let Some((at, cached)) = self.coming.take()
+            && at == index
+        {
+            return Ok(cached);
+        }
         if let Some(cached) = self.table.cached.pin(index) {
             return Ok(cached);
         }
@@ -204,7 +241,11 @@ impl TableCursor {
             return;
         }
         ahead.window = window;
-        let left = self.table.data_bytes().saturating_sub(offset);
+        let end = offset + len as u64;
+        let offset =
+            if arrival == Arrival::Back { end.saturating_sub(window as u64) } else { offset };
+        let end = if arrival == Arrival::Back { end } else { self.table.data_bytes() };
+        let left = end.saturating_sub(offset);
         let bytes = usize::try_from(left).map_or(window, |left| left.min(window));
         // What is there from before is overwritten.
         ahead.bytes.resize(bytes, 0);
@@ -234,11 +275,10 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let trailer = key::parse(target)
-            .map_or(u64::MAX, |parsed| key::trailer(parsed.sequence, parsed.kind));
         let table = &*self.table;
-        let (user, trailer) = (key::user_of(target), table.stored_trailer(trailer));
-        let index = table.index.find(&table.comparator, user, trailer);
+        let (user, trailer) = stored_target(table, target);
+        let index = self.sought.take();
+        let index = index.unwrap_or_else(|| table.index.find(&table.comparator, user, trailer));
         if index == table.index.len() {
             self.block = None;
             return Ok(());
@@ -259,11 +299,56 @@ impl Cursor for TableCursor {
         Ok(())
     }
 
+    fn approach(&mut self, target: &[u8], part: Approach) {
+        let table = &*self.table;
+        let index = match (part, self.sought) {
+            (Approach::Slot, _) => {
+                let (user, trailer) = stored_target(table, target);
+                let index = table.index.find(&table.comparator, user, trailer);
+                self.sought = Some(index);
+                index
+            }
+            (_, Some(index)) => index,
+            (_, None) => return,
+        };
+        if index == table.index.len() || self.block.is_some() && self.index == index {
+            return;
+        }
+        match part {
+            Approach::Slot => table.cached.prefetch_slot(index),
+            Approach::Header => table.cached.prefetch_header(index),
+            Approach::Restarts => {
+                let cached = table.cached.pin_if_there(index);
+                self.coming = cached.map(|cached| (index, cached));
+                if let Some((_, cached)) = &self.coming {
+                    cached.block.prefetch_restarts();
+                }
+            }
+            Approach::Entries => {
+                if let Some((_, cached)) = &self.coming {
+                    cached.block.prefetch_entries();
+                }
+            }
+            Approach::Group => {
+                if let Some((_, cached)) = &self.coming {
+                    let (user, trailer) = stored_target(table, target);
+                    cached.block.approach(&table.comparator, user, trailer);
+                }
+            }
+        }
+    }
+
     #[inline]
     fn next(&mut self) -> Result<()> {
         let cached = self.block.as_ref().expect("only from an entry");
         match self.inner.next(&cached.block) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                let ahead = cached.block.prefetch(self.inner.value().end + AHEAD_BYTES);
+                if let (Some(at), Some((_, coming))) = (ahead, &self.coming) {
+                    coming.block.prefetch(at);
+                }
+                Ok(())
+            }
             Ok(false) => self.next_block(),
             Err(damage) => {
                 self.block = None;
@@ -275,12 +360,25 @@ impl Cursor for TableCursor {
     fn prev(&mut self) -> Result<()> {
         let cached = self.block.as_ref().expect("only from an entry");
         match self.inner.prev(&cached.block) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                // What comes before, where a group of entries begins to be read.
+                match self.inner.at().checked_sub(BACK_BYTES) {
+                    Some(at) => {
+                        cached.block.prefetch(at);
+                    }
+                    None => {
+                        if let Some((_, coming)) = &self.coming {
+                            coming.block.prefetch_back(BACK_BYTES - self.inner.at());
+                        }
+                    }
+                }
+                Ok(())
+            }
             Ok(false) if self.index == 0 => {
                 self.block = None;
                 Ok(())
             }
-            Ok(false) => self.enter(self.index - 1, Arrival::Sought, last).map(|_| ()),
+            Ok(false) => self.block_before(),
             Err(damage) => {
                 self.block = None;
                 Err(self.table.damage(self.index, damage))
@@ -305,13 +403,42 @@ impl Cursor for TableCursor {
     }
 }
 
+/// The user key of an internal key, and the trailer to look for in the file.
+fn stored_target<'t>(table: &Table, target: &'t [u8]) -> (&'t [u8], u64) {
+    let trailer =
+        key::parse(target).map_or(u64::MAX, |parsed| key::trailer(parsed.sequence, parsed.kind));
+    (key::user_of(target), table.stored_trailer(trailer))
+}
+
 impl TableCursor {
+    #[cold]
+    fn block_before(&mut self) -> Result<()> {
+        let index = self.index - 1;
+        self.enter(index, Arrival::Back, last)?;
+        if let Some(before) = index.checked_sub(1) {
+            self.coming = self.table.cached.pin_if_there(before).map(|cached| (before, cached));
+        }
+        if let Some(before) = index.checked_sub(2) {
+            self.table.cached.prefetch_header(before);
+        }
+        Ok(())
+    }
+
     #[cold]
     fn next_block(&mut self) -> Result<()> {
         if self.index + 1 == self.table.index.len() {
             self.block = None;
             return Ok(());
         }
-        self.enter(self.index + 1, Arrival::Onward, first).map(|_| ())
+        self.enter(self.index + 1, Arrival::Onward, first)?;
+        // A scan goes on: the block behind this one comes while this one is read.
+        let next = self.index + 1;
+        if next < self.table.index.len() {
+            self.coming = self.table.cached.pin_if_there(next).map(|cached| (next, cached));
+        }
+        if next + 1 < self.table.index.len() {
+            self.table.cached.prefetch_header(next + 1);
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Cursors against the sorted list: every position, both ways, with turns anywhere.
 
 use super::*;
-use crate::cursor::Cursor;
+use crate::cursor::{Approach, Cursor};
 use crate::key::SEQUENCE_MAX;
 use crate::table::TableCursor;
 use keyrack_testkit::random::{Announced, seeds};
@@ -70,6 +70,16 @@ fn seek_everywhere(cursor: &mut TableCursor, entries: &[Entry], order: &Comparat
                 entries.partition_point(|(key, _)| order.internal(key, &target) == Ordering::Less);
             cursor.seek(&target).unwrap();
             assert_at(cursor, entries, Some(at));
+            // From here, and with an approach that another place may follow.
+            for (key, parts) in [(&target, 5), (&entries[0].0, 2), (&target, 0), (key, 5)] {
+                let at = entries
+                    .partition_point(|(entry, _)| order.internal(entry, key) == Ordering::Less);
+                for part in Approach::ALL.into_iter().take(parts) {
+                    cursor.approach(key, part);
+                }
+                cursor.seek(key).unwrap();
+                assert_at(cursor, entries, Some(at));
+            }
         }
     }
 }
@@ -247,27 +257,39 @@ fn a_long_walk_reads_in_growing_pieces_and_a_short_one_little() {
         .collect();
     let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let (fs, meta) = written(&options, &entries);
-    let reads = |readahead_bytes_max, steps: usize| {
+    let reads = |readahead_bytes_max, steps: usize, is_down: bool| {
         let counted = keyrack_vfs::FaultFs::new(Arc::new(fs.clone()));
         let table = try_open(&counted, 0, &Comparator::Bytewise).unwrap();
         let before = counted.operations();
         let limit =
             ReadOptions { fill_cache: false, readahead_bytes_max, ..ReadOptions::default() };
         let mut cursor = table.cursor(limit);
-        cursor.seek_first().unwrap();
-        for _ in 0..steps {
-            cursor.next().unwrap();
+        if is_down {
+            cursor.seek_last().unwrap();
+        } else {
+            cursor.seek_first().unwrap();
+        }
+        for step in 1..=steps {
+            if is_down {
+                cursor.prev().unwrap();
+                assert_at(&cursor, &entries, Some(19_999 - step));
+            } else {
+                cursor.next().unwrap();
+                assert_at(&cursor, &entries, Some(step));
+            }
         }
         (counted.operations() - before, table.index.len() as u64)
     };
-    let (one_by_one, blocks) = reads(0, 19_999);
-    assert_eq!(one_by_one, blocks);
-    let (ahead, _) = reads(256 << 10, 19_999);
-    assert!(ahead <= 10 + meta.bytes / (256 << 10), "{ahead} reads");
-    let (short, _) = reads(256 << 10, 30);
+    for is_down in [false, true] {
+        let (one_by_one, blocks) = reads(0, 19_999, is_down);
+        assert_eq!(one_by_one, blocks);
+        let (ahead, _) = reads(256 << 10, 19_999, is_down);
+        assert!(ahead <= 10 + meta.bytes / (256 << 10), "{ahead} reads");
+        let (short, _) = reads(256 << 10, 60, is_down);
+        assert_eq!(short, 2);
+    }
+    let (short, _) = reads(256 << 10, 30, false);
     assert_eq!(short, 1, "within a block");
-    let (short, _) = reads(256 << 10, 60);
-    assert_eq!(short, 2);
 }
 
 #[test]
