@@ -132,7 +132,8 @@ fn append_entry(out: &mut Vec<u8>, write: Write<'_>) {
 
 fn take_entry<'a>(rest: &mut Reader<'a>) -> Option<Write<'a>> {
     let &[kind] = rest.bytes(1)? else { return None };
-    let kind = Kind::from_byte(kind)?;
+    // Values leave the entries later, when tables are written.
+    let kind = Kind::from_byte(kind).filter(|kind| *kind != Kind::Blob)?;
     let key = rest.string()?;
     let value = if kind == Kind::Delete { &[] } else { rest.string()? };
     Some(Write { kind, key, value })

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   CURRENT --> manifest --> tables     each block, each entry, each number; against the manifest
+//!                  |           |
+//!                  +-------> blobs      each record; and those that entries refer to
 //!                  |
 //!                  +-------> log        each record, and what is in it
 //!   directory ---------------------->   files that nobody names
@@ -11,14 +13,18 @@
 //! looked at by themselves.
 
 use crate::batch::decode;
+use crate::blob::{BlobIndex, BlobMeta, BlobReader};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
+use crate::key::{Kind, Parsed, parse};
 use crate::manifest::{CURRENT, FileName, LOCK, LOG_DIR, Manifest, State};
+use crate::open_blob::blob_path;
 use crate::open_table::table_path;
 use crate::options::Options;
 use crate::table::Table;
 use crate::version::{FileMeta, LEVELS};
 use keyrack_vfs::{DirEntry, FileKind, Fs, Lock};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,7 +79,11 @@ pub struct Report {
     pub tables: u64,
     /// Sound entries in them: all versions of all keys, tombstones included.
     pub entries: u64,
-    /// Bytes of these tables.
+    /// Blob files that were read.
+    pub blobs: u64,
+    /// Sound records in them: all values, also those that no table refers to any more.
+    pub blob_records: u64,
+    /// Bytes of these tables and blob files.
     pub bytes: u64,
     /// Sound records of the log that are in no table.
     pub log_records: u64,
@@ -101,7 +111,8 @@ impl Report {
 /// wrote it; [`Error::Io`]. Damage is no error, but a finding.
 pub fn verify(fs: Arc<dyn Fs>, dir: &Path, options: &Options) -> Result<Report> {
     let _lock = lock_if_there(&*fs, dir)?;
-    let mut check = Check { fs, dir, options, report: Report::default() };
+    let (report, blobs) = (Report::default(), Blobs::default());
+    let mut check = Check { fs, dir, options, report, blobs };
     check.run()?;
     options.comparator.check_complete(dir)?;
     Ok(check.report)
@@ -131,6 +142,50 @@ struct Check<'a> {
     dir: &'a Path,
     options: &'a Options,
     report: Report,
+    blobs: Blobs,
+}
+
+/// The blob files that were looked at.
+#[derive(Default)]
+struct Blobs {
+    /// By number; `None` if it cannot be read.
+    open: HashMap<u64, Option<BlobReader>>,
+    /// Files and offsets of damaged records, which were said already.
+    damaged: HashSet<(u64, u64)>,
+}
+
+impl Blobs {
+    /// What is wrong with the place of a value, if that was not said of the file already.
+    fn wrong(
+        &self,
+        dir: &Path,
+        entry: &Parsed<'_>,
+        index: &[u8],
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Finding>> {
+        // The table was checked for it.
+        let Some(index) = BlobIndex::take(index) else { return Ok(None) };
+        let blob = match self.open.get(&index.file) {
+            None => {
+                let what = "missing, though a table refers to it";
+                return Ok(Some(Finding::damage(&blob_path(dir, index.file), 0, what)));
+            }
+            Some(None) => return Ok(None),
+            Some(Some(blob)) => blob,
+        };
+        if self.damaged.contains(&(index.file, index.offset)) {
+            return Ok(None);
+        }
+        match blob.check(index, (entry.user, entry.sequence), buffer) {
+            Ok(()) => Ok(None),
+            Err(error) => {
+                let (offset, what) = error.into_damage()?;
+                let key = entry.user.escape_ascii();
+                let what = format!("{what}: the value of {key}");
+                Ok(Some(Finding::damage(blob.path(), offset, what)))
+            }
+        }
+    }
 }
 
 impl Check<'_> {
@@ -148,6 +203,12 @@ impl Check<'_> {
         match &manifest {
             Some(manifest) => self.version(manifest)?,
             None => {
+                let names = entries.iter().filter_map(Named::file_name);
+                for name in names {
+                    if let FileName::Blob(number) = name {
+                        self.blob(number, None)?;
+                    }
+                }
                 let numbers = entries.iter().filter_map(|entry| match entry.file_name() {
                     Some(FileName::Table(number)) => Some(number),
                     _ => None,
@@ -181,11 +242,61 @@ impl Check<'_> {
             });
         }
         let version = Arc::clone(&manifest.state().version);
+        for blob in version.blobs().values() {
+            self.blob(blob.meta.number, Some(&blob.meta))?;
+        }
         for level in 0..LEVELS {
             for file in version.files(level) {
                 self.table(file.number, Some(file))?;
             }
         }
+        Ok(())
+    }
+
+    fn blob(&mut self, number: u64, known: Option<&BlobMeta>) -> Result<()> {
+        let path = blob_path(self.dir, number);
+        self.blobs.open.insert(number, None);
+        let (blob, meta) = match BlobReader::open(&*self.fs, &path, None) {
+            Ok(opened) => opened,
+            Err(Error::Io(error)) if error.is_not_found() => {
+                self.damage(&path, 0, "the file is missing");
+                return Ok(());
+            }
+            // Of a later version, in a store that is not.
+            Err(Error::Usage(what)) => {
+                self.damage(&path, 0, what);
+                return Ok(());
+            }
+            Err(error) => {
+                let (offset, what) = error.into_damage()?;
+                self.damage(&path, offset, what);
+                return Ok(());
+            }
+        };
+        self.report.blobs += 1;
+        self.report.bytes += meta.file_bytes();
+        if meta.number != number || known.is_some_and(|known| *known != meta) {
+            self.damage(&path, 0, "a blob file, but not the one that the manifest describes");
+        }
+        let Report { blob_records, findings, .. } = &mut self.report;
+        let damaged = &mut self.blobs.damaged;
+        let inspected = blob.inspect(
+            &meta,
+            &mut |_| {
+                *blob_records += 1;
+                Ok(())
+            },
+            &mut |offset, what| {
+                damaged.insert((number, offset));
+                findings.push(Finding::damage(&path, offset, what));
+            },
+        );
+        if let Err(error) = inspected {
+            let (offset, what) = error.into_damage()?;
+            self.damage(&path, offset, what);
+            return Ok(());
+        }
+        self.blobs.open.insert(number, Some(blob));
         Ok(())
     }
 
@@ -215,17 +326,21 @@ impl Check<'_> {
         if file.is_some_and(is_other) {
             self.damage(&path, 0, "a table, but not the one that the manifest describes");
         }
-        let report = &mut self.report;
-        report.entries += table.ranges_apart();
-        let entries = &mut report.entries;
-        let findings = &mut report.findings;
+        let Report { entries, findings, .. } = &mut self.report;
+        *entries += table.ranges_apart();
+        let (blobs, dir, mut buffer, mut wrong) = (&self.blobs, self.dir, Vec::new(), Vec::new());
         table.inspect(
-            &mut |_, _| {
+            &mut |key, value| {
                 *entries += 1;
+                if let Some(entry) = parse(key).filter(|entry| entry.kind == Kind::Blob) {
+                    wrong.extend(blobs.wrong(dir, &entry, value, &mut buffer)?);
+                }
                 Ok(())
             },
             &mut |unsound| findings.push(Finding::damage(&path, unsound.offset, unsound.what)),
-        )
+        )?;
+        self.report.findings.append(&mut wrong);
+        Ok(())
     }
 
     /// The log that a state needs, or as much of it as hangs together.
@@ -268,7 +383,7 @@ impl Check<'_> {
     fn extras(&mut self, entries: &[DirEntry], manifest: &Manifest) -> Result<()> {
         let tables: Vec<u64> = manifest.state().version.numbers().collect();
         let is_known = |entry: &DirEntry| match entry.file_name() {
-            Some(FileName::Table(number)) => tables.contains(&number),
+            Some(FileName::Table(number) | FileName::Blob(number)) => tables.contains(&number),
             Some(FileName::Manifest(_)) => manifest.path().ends_with(&entry.name),
             Some(FileName::Unfinished) => false,
             None => {

@@ -1,11 +1,13 @@
-//! What one file of a store holds: a table, a manifest, a segment of the log. For people who look
-//! into a store; nothing of the engine reads in this way.
+//! What one file of a store holds: a table, a blob file, a manifest, a segment of the log. For
+//! people who look into a store; nothing of the engine reads in this way.
 //!
-//! The name of a file says what it is: `NNNNNN.table`, `MANIFEST-NNNNNN`, sixteen hexadecimal
-//! digits with the suffix of segments. A table is read by itself. A manifest gives what each edit
-//! changed. A segment is read as part of its directory, whose other segments say how far it counts.
+//! The name of a file says what it is: `NNNNNN.table`, `NNNNNN.blob`, `MANIFEST-NNNNNN`, sixteen
+//! hexadecimal digits with the suffix of segments. A table is read by itself, and shows the places
+//! of values in blob files. A manifest gives what each edit changed. A segment is read as part of
+//! its directory, whose other segments say how far it counts.
 
 use crate::batch::decode;
+use crate::blob::{BlobIndex, BlobReader};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, SPACES_ORDER, parse};
@@ -24,15 +26,17 @@ const SEGMENT_SUFFIX: &str = ".wal";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Item<'a> {
-    /// A write: an entry of a table, or of a record of the log.
+    /// A write: an entry of a table, or of a record of the log or of a blob file.
     Write {
-        /// What it did: `put`, `delete`, or `delete-range`.
+        /// What it did: `put`, `delete`, or `delete-range`; `put-blob` where a table has the place
+        /// of a value in a blob file.
         kind: &'static str,
         /// Its sequence number.
         sequence: u64,
         /// The key; of a range tombstone the first one.
         key: &'a [u8],
-        /// The value; of a range tombstone the first key behind it; nothing of a removed key.
+        /// The value; of `put-blob` its place in words; of a range tombstone the first key behind
+        /// it; nothing of a removed key.
         value: &'a [u8],
     },
     /// One change of an edit of a manifest, in words.
@@ -56,13 +60,15 @@ pub fn dump(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.ends_with(".table") {
         table(fs, path, visit)
+    } else if name.ends_with(".blob") {
+        blob(fs, path, visit)
     } else if name.starts_with("MANIFEST-") {
         edits(fs, path, visit)
     } else if let Some(start) = segment_start(&name) {
         segment(fs, path, start, visit)
     } else {
         Err(Error::Usage(format!(
-            "{}: not the name of a table, a manifest, or a segment of the log",
+            "{}: not the name of a table, a blob file, a manifest, or a segment of the log",
             path.display()
         )))
     }
@@ -73,6 +79,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Put => "put",
         Kind::Delete => "delete",
         Kind::DeleteRange => "delete-range",
+        Kind::Blob => "put-blob",
     }
 }
 
@@ -92,12 +99,50 @@ fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> R
             return Err(Error::corruption(path, 0, "an entry of an unknown kind"));
         };
         let (kind, sequence, key) = (kind_name(entry.kind), entry.sequence, entry.user);
+        let place;
+        let value = if entry.kind == Kind::Blob {
+            place = place_of(value);
+            place.as_bytes()
+        } else {
+            value
+        };
         if !visit(Item::Write { kind, sequence, key, value }) {
             break;
         }
         cursor.next()?;
     }
     Ok(())
+}
+
+/// Where a value is that has this blob index, in words.
+fn place_of(index: &[u8]) -> String {
+    match BlobIndex::take(index) {
+        Some(BlobIndex { file, offset, value_bytes }) => {
+            format!("blob file {file}, byte {offset}, {value_bytes} bytes")
+        }
+        None => "no place".to_owned(),
+    }
+}
+
+/// The records of a blob file, also those that no table refers to any more.
+fn blob(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
+    let (blob, meta) = BlobReader::open(fs, path, None)?;
+    let (mut wants_more, mut damage) = (true, None);
+    blob.inspect(
+        &meta,
+        &mut |record| {
+            let (sequence, key, value) = (record.sequence, record.user_key, record.value);
+            wants_more = wants_more && visit(Item::Write { kind: "put", sequence, key, value });
+            Ok(())
+        },
+        &mut |offset, what| {
+            damage.get_or_insert((offset, what));
+        },
+    )?;
+    match damage {
+        Some((offset, what)) if wants_more => Err(Error::corruption(path, offset, what)),
+        _ => Ok(()),
+    }
 }
 
 fn edits(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
@@ -129,6 +174,10 @@ fn changes(edit: &VersionEdit) -> Vec<String> {
     changes.extend(
         edit.deleted.iter().map(|(level, number)| format!("level {level} loses table {number}")),
     );
+    changes.extend(edit.blobs.iter().map(|blob| {
+        let (number, records, bytes) = (blob.number, blob.records, blob.record_bytes);
+        format!("there is blob file {number}: {records} records, {bytes} bytes")
+    }));
     changes.extend(edit.added.iter().map(|(level, file)| {
         format!(
             "level {level} gets table {}: {} bytes, {} entries, {} removals, sequences {} to {}, \

@@ -89,6 +89,11 @@ const OPTIONS: &[EngineOption] = &[
         about: "bits of a table's filter for each key; 0 for no filter",
     },
     EngineOption {
+        key: "blob_bytes_min",
+        default: "0",
+        about: "bytes from which on a value goes to a blob file, at least 1k; 0 for none",
+    },
+    EngineOption {
         key: "discard",
         default: "no",
         about: "yes drops full memtables: the memory component alone, with durability none",
@@ -143,6 +148,7 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
             None => defaults.compression.clone(),
         },
         filter_bits_per_key: filter_bits(given, defaults.filter_bits_per_key)?,
+        blob_bytes_min: size("blob_bytes_min", defaults.blob_bytes_min)?,
         discards_memtables: given.flag("discard", defaults.discards_memtables)?,
         counts_reads: given.flag("count_reads", defaults.counts_reads)?,
         ..defaults

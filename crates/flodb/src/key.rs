@@ -32,14 +32,32 @@ pub(crate) enum Kind {
     Put = 1,
     /// Removed all keys from this one on, and before the one that is the value.
     DeleteRange = 2,
+    /// Stored a value that is in a blob file: the value here is its blob index. In tables alone.
+    Blob = 3,
 }
 
 impl Kind {
     /// The largest: a seek to this trailer finds all kinds of a sequence.
-    pub(crate) const LAST: Kind = Kind::DeleteRange;
+    pub(crate) const LAST: Kind = Kind::Blob;
 
+    /// That of bounds in files that are no entries: separators and open bounds.
+    pub(crate) const BOUND: Kind = Kind::DeleteRange;
+
+    #[inline]
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Kind::Delete, Kind::Put, Kind::DeleteRange].into_iter().find(|kind| *kind as u8 == byte)
+        match byte {
+            0 => Some(Kind::Delete),
+            1 => Some(Kind::Put),
+            2 => Some(Kind::DeleteRange),
+            3 => Some(Kind::Blob),
+            _ => None,
+        }
+    }
+
+    /// Whether the key has a value.
+    #[inline]
+    pub(crate) fn is_value(self) -> bool {
+        matches!(self, Kind::Put | Kind::Blob)
     }
 }
 

@@ -35,6 +35,7 @@
 //! ```
 
 mod batch;
+mod blob;
 mod block;
 mod cache;
 mod check;
@@ -54,6 +55,7 @@ mod iterator;
 mod key;
 mod manifest;
 mod memtable;
+mod open_blob;
 mod open_table;
 mod options;
 mod prefix;

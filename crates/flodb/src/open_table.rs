@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Removes the files of tables that no version names, as long as the store is open. Readers and
-/// what they read may outlive it, and their names may be those of another store's files then.
+/// Removes the files of tables and of blobs that no version names, as long as the store is open.
+/// Readers and what they read may outlive it, and their names may be those of another store's files
+/// then.
 pub(crate) struct FileDeleter {
     fs: Arc<dyn Fs>,
     is_open: Mutex<bool>,
@@ -28,7 +29,7 @@ impl FileDeleter {
         self.is_open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remove(&self, path: &Path) {
+    pub(crate) fn remove(&self, path: &Path) {
         let is_open = self.state();
         if *is_open {
             // If it stays, the next opening removes it: no version names it.

@@ -9,6 +9,9 @@ use keyrack_store::Durability;
 /// Bytes of a memtable, at least.
 pub(crate) const MEMTABLE_BYTES_MIN: usize = 64 << 10;
 
+/// Smaller values gain nothing in a blob file: its record, and the read of it, cost as much.
+pub(crate) const BLOB_BYTES_MIN: usize = 1 << 10;
+
 /// How a store is opened. Start from [`Options::default`].
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -41,6 +44,12 @@ pub struct Options {
     /// that, and so on; the last one is that of the last level, and of all that are not named.
     /// None for the first two, LZ4 from there.
     pub compression: Vec<Compression>,
+    /// Bytes from which on a value goes to a blob file when tables are written, at least 1 KiB: 0,
+    /// and then none does. Compactions move the place of such a value and not its bytes. Costs one
+    /// read of a file for each such value that is read, and up to as much dead space as there is
+    /// live, until compactions write the rest of a file anew. Values that are in blob files can be
+    /// read whatever this says.
+    pub blob_bytes_min: usize,
     /// Bits of a table's filter for each key: 10, one false answer in a hundred. 0 for no filter.
     pub filter_bits_per_key: u32,
     /// Which filters tables get: Bloom filters of that many bits a key. Not stored: tables with
@@ -100,6 +109,7 @@ impl Default for Options {
             block_bytes: 4 << 10,
             restart_interval: 16,
             compression: vec![Compression::None, Compression::None, Compression::Lz4],
+            blob_bytes_min: 0,
             filter_bits_per_key: 10,
             filter_policy: FilterPolicy::Bloom,
             cache_bytes: 64 << 20,

@@ -11,6 +11,7 @@
 //! removed with it.
 
 use crate::memtable::Memtable;
+use crate::open_blob::BlobFiles;
 use crate::open_table::OpenTable;
 use crate::range_tombstones::RangeTombstoneIndex;
 use crate::version::{LEVELS, Version};
@@ -28,6 +29,8 @@ pub(crate) struct ReadState {
     pub(crate) memtables: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
     pub(crate) levels: [Tables; LEVELS],
+    /// What the tables refer to.
+    pub(crate) blobs: Arc<BlobFiles>,
     /// The range tombstones of the tables of each level that have any, in their order.
     pub(crate) range_tombstones: [Arc<[Arc<RangeTombstoneIndex>]>; LEVELS],
 }
@@ -37,13 +40,14 @@ impl ReadState {
         memtables: Vec<Arc<Memtable>>,
         version: Arc<Version>,
         levels: [Tables; LEVELS],
+        blobs: Arc<BlobFiles>,
     ) -> Self {
         let range_tombstones = levels.each_ref().map(|tables| {
             // Most tables have no range tombstones.
             let indexes = tables.iter().filter_map(|table| table.table().range_tombstones());
             indexes.cloned().collect()
         });
-        ReadState { memtables, version, levels, range_tombstones }
+        ReadState { memtables, version, levels, blobs, range_tombstones }
     }
 
     /// Asks for the memory that a search begins with, of the memtables and of level 0: which of it

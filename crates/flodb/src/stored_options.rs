@@ -20,6 +20,7 @@ impl Options {
             level0_tables: options.level0_tables as u64,
             level_base_bytes: options.level_base_bytes,
             compression: options.compression.clone(),
+            blob_bytes_min: options.blob_bytes_min as u64,
         }
     }
 
@@ -40,6 +41,8 @@ impl Options {
             level0_stop: self.level0_stop.max(level0_tables),
             level_base_bytes: stored.level_base_bytes,
             compression: stored.compression,
+            blob_bytes_min: usize::try_from(stored.blob_bytes_min)
+                .map_err(too_large("blob_bytes_min"))?,
             ..self
         };
         options.check()?;
@@ -47,7 +50,8 @@ impl Options {
     }
 
     /// These options, but for those that the store in `dir` keeps: block and table sizes, the
-    /// restart interval, the filter's bits, the levels, and the compression. A store that an
+    /// restart interval, the filter's bits, the levels, the compression, and the size from which on
+    /// values go to blob files. A store that an
     /// earlier program wrote, or that is not there, keeps none. Every store keeps what it was last
     /// opened for writing with.
     ///

@@ -28,7 +28,7 @@ pub(crate) fn stored_order(fs: &dyn Fs, dir: &Path) -> Result<Option<String>> {
         match name {
             FileName::Manifest(number) => manifests.push(number),
             FileName::Table(number) => tables.push(number),
-            FileName::Unfinished => {}
+            FileName::Blob(_) | FileName::Unfinished => {}
         }
     }
     manifests.sort_unstable();

@@ -12,6 +12,7 @@
 )]
 
 mod at_rest;
+mod blobs;
 mod burdens;
 mod bytes_on_disk;
 mod check;

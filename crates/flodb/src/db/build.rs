@@ -18,14 +18,20 @@
 //! is removed, and its bounds include that. What ends a table may come between two entries: where a
 //! range begins, and where a table of the level below does, so that a wide range becomes no table
 //! that shares keys with all of that level.
+//!
+//! **Blob files** take the values that are large enough, see `blob_output`. The values of blob
+//! files that are mostly dead are written anew, wherever their entries come along.
 
+use super::blob_output::BlobOutput;
 use super::stats::Counters;
 use super::{DropFilter, Inner};
+use crate::blob::{BlobIndex, Due};
 use crate::compaction::OutputSplits;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse};
+use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, TRAILER_BYTES, append, parse};
 use crate::manifest::FileNumber;
+use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::{OpenTable, table_path};
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use crate::table::TableWriter;
@@ -55,6 +61,8 @@ pub(crate) struct BuildOptions<'a> {
     pub(crate) below: &'a dyn LowerLevels,
     /// What else may go, if no snapshot is older than this.
     pub(crate) dropped: Option<&'a DropFilter>,
+    /// Where the values are that the entries do not have, and which of them are written anew.
+    pub(crate) values: Option<(&'a BlobFiles, &'a Due)>,
 }
 
 /// Whether something older may lie below, that a tombstone has to hide.
@@ -82,7 +90,12 @@ impl LowerLevels for AnyLowerLevels {
 #[derive(Default)]
 pub(crate) struct Built {
     pub(crate) tables: Vec<Arc<OpenTable>>,
+    /// What the tables refer to.
+    pub(crate) blobs: Vec<Arc<OpenBlob>>,
+    /// Of the tables.
     pub(crate) bytes: u64,
+    /// Of the blob files.
+    pub(crate) blob_bytes: u64,
     /// Writes of their files.
     pub(crate) writes: u64,
     /// Keep the files from being taken for left-overs until a version names them.
@@ -105,9 +118,23 @@ impl Inner {
         let tombstones = PendingTombstones::new(stay, hiding.as_ref(), options.below, order);
         let (built, numbers) = (Vec::new(), Vec::new());
         let (writer, charged, writes) = (None, 0, 0);
-        let mut output =
-            Output { inner: self, options, tombstones, writer, charged, writes, built, numbers };
-        let result = output.write(entries, hiding.as_ref()).and_then(|()| output.end(None));
+        let (blobs, value) = (BlobOutput::new(self), Vec::new());
+        let mut output = Output {
+            inner: self,
+            options,
+            tombstones,
+            writer,
+            charged,
+            writes,
+            built,
+            numbers,
+            blobs,
+            value,
+        };
+        let result = output
+            .write(entries, hiding.as_ref())
+            .and_then(|()| output.end(None))
+            .and_then(|()| output.blobs.end());
         if let Err(error) = result {
             output.discard();
             return Err(error);
@@ -116,8 +143,11 @@ impl Inner {
             self.fs.sync_dir(&self.dir)?;
         }
         let bytes = output.built.iter().map(|table| table.file().bytes).sum();
-        let (writes, _numbers) = (output.writes, output.numbers);
-        Ok(Built { tables: output.built, bytes, writes, _numbers })
+        let blobs = output.blobs.finish();
+        let blob_bytes = blobs.built.iter().map(|blob| blob.meta().file_bytes()).sum();
+        let (writes, mut _numbers) = (output.writes + blobs.writes, output.numbers);
+        _numbers.extend(blobs.numbers);
+        Ok(Built { tables: output.built, blobs: blobs.built, bytes, blob_bytes, writes, _numbers })
     }
 
     pub(crate) fn open_table(&self, file: Arc<FileMeta>) -> Result<Arc<OpenTable>> {
@@ -227,6 +257,9 @@ struct Output<'a> {
     writes: u64,
     built: Vec<Arc<OpenTable>>,
     numbers: Vec<FileNumber>,
+    blobs: BlobOutput<'a>,
+    /// The value of a blob file that was read last.
+    value: Vec<u8>,
 }
 
 impl Output<'_> {
@@ -256,7 +289,7 @@ impl Output<'_> {
             let hidden = covered || tombstone > Some(entry.sequence);
             covered |= entry.sequence <= self.options.oldest;
             let over = match entry.kind {
-                Kind::Put => false,
+                Kind::Put | Kind::Blob => false,
                 Kind::Delete => {
                     entry.sequence <= self.options.oldest && !self.options.below.has(entry.user)
                 }
@@ -325,10 +358,21 @@ impl Output<'_> {
     /// Adds an entry that is not hidden, or what stays of it when the filter drops it.
     #[inline]
     fn add_unless_dropped(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
-        let is_seen_by_all = entry.kind == Kind::Put && entry.sequence <= self.options.oldest;
+        let is_seen_by_all = entry.kind.is_value() && entry.sequence <= self.options.oldest;
         let filter = self.options.dropped.filter(|_| is_seen_by_all);
-        if !filter.is_some_and(|filter| filter(entry.user, value)) {
-            return self.add(key, value);
+        let is_dropped = match filter {
+            None => false,
+            Some(filter) if entry.kind == Kind::Blob => {
+                let mut buffer = std::mem::take(&mut self.value);
+                let dropped = self.read_value(entry, value, &mut buffer)?;
+                let dropped = filter(entry.user, dropped);
+                self.value = buffer;
+                dropped
+            }
+            Some(filter) => filter(entry.user, value),
+        };
+        if !is_dropped {
+            return self.add_value(entry, key, value);
         }
         Counters::add(&self.inner.counters.filtered, 1);
         if !self.options.below.has(entry.user) {
@@ -337,6 +381,57 @@ impl Output<'_> {
         let mut point_tombstone = Vec::with_capacity(key.len());
         append(&mut point_tombstone, entry.user, entry.sequence, Kind::Delete);
         self.add(&point_tombstone, &[])
+    }
+
+    /// Adds an entry. A value that is large enough goes to a blob file, and so does one that is in
+    /// a blob file which is to be emptied; that is, if it is large enough by now.
+    #[inline]
+    fn add_value(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        match entry.kind {
+            Kind::Put if self.blobs.takes(value) => self.add_apart(entry, value),
+            Kind::Blob => self.add_blob(entry, key, value),
+            _ => self.add(key, value),
+        }
+    }
+
+    fn add_apart(&mut self, entry: &Parsed<'_>, value: &[u8]) -> Result<()> {
+        let mut key = Vec::with_capacity(entry.user.len() + TRAILER_BYTES);
+        append(&mut key, entry.user, entry.sequence, Kind::Blob);
+        let (index, bytes) = self.blobs.add(entry, value)?;
+        self.request(bytes);
+        self.add(&key, &index)
+    }
+
+    #[inline(never)]
+    fn add_blob(&mut self, entry: &Parsed<'_>, key: &[u8], index: &[u8]) -> Result<()> {
+        let due = self.options.values.map(|(_, due)| due);
+        let file = BlobIndex::take(index).map(|index| index.file);
+        if !due.zip(file).is_some_and(|(due, file)| due.has(file)) {
+            return self.add(key, index);
+        }
+        let mut buffer = std::mem::take(&mut self.value);
+        let value = self.read_value(entry, index, &mut buffer)?;
+        Counters::add(&self.inner.counters.blob_bytes_collected, value.len() as u64);
+        if self.blobs.takes(value) {
+            self.add_apart(entry, value)?;
+        } else {
+            let mut key = Vec::with_capacity(key.len());
+            append(&mut key, entry.user, entry.sequence, Kind::Put);
+            self.add(&key, value)?;
+        }
+        self.value = buffer;
+        Ok(())
+    }
+
+    /// The value of an entry that has the blob index `index`.
+    fn read_value<'b>(
+        &self,
+        entry: &Parsed<'_>,
+        index: &[u8],
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]> {
+        let (files, _) = self.options.values.expect("only tables have values in blob files");
+        files.value(index, (entry.user, entry.sequence), true, buffer)
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -352,9 +447,14 @@ impl Output<'_> {
 
     /// Tells the limit that the table in work has so many bytes.
     fn charge(&mut self, written: u64) {
-        let Output { inner, options, charged, .. } = self;
-        let bytes = written.saturating_sub(*charged);
-        *charged = written;
+        let bytes = written.saturating_sub(self.charged);
+        self.charged = written;
+        self.request(bytes);
+    }
+
+    /// Waits until so many bytes may be written.
+    fn request(&self, bytes: u64) {
+        let Output { inner, options, .. } = self;
         let is_over = || inner.is_stopping() || inner.errors.fatal.get().is_some();
         inner.compaction.rate_limiter.request(bytes, !options.is_urgent, is_over);
     }
@@ -425,6 +525,7 @@ impl Output<'_> {
             remove(self.inner, &path);
         }
         self.built.iter().for_each(|table| table.set_obsolete());
+        self.blobs.discard();
     }
 }
 

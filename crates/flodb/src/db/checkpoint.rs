@@ -5,7 +5,7 @@
 //!   flush                      everything up to now is in tables
 //!   state and tables           of one moment; the tables stay while we hold them
 //!   --- to here ---
-//!   .NAME.HEX.checkpoint/      tables by a second name, or copied; a manifest of its own
+//!   .NAME.HEX.checkpoint/      tables and blob files by a second name, or copied; a manifest
 //!   rename to NAME             from here on it is there, and whole
 //! ```
 //!
@@ -16,6 +16,8 @@
 //! so are all writes before it; and none comes between the flush and the look at the state. So the
 //! copy needs no log, and is the store as of an LSN: all that was acknowledged before the
 //! call, and of what came during it a beginning.
+//!
+//! Blob files are part of the state as the tables are, and are treated as they are.
 //!
 //! A table never changes, so two stores can have it in common. Its file goes when the last of its
 //! names does. Where the target is on another file system, or the system refuses a second name, the
@@ -28,8 +30,8 @@ use super::flush::flush_all;
 use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, State};
+use crate::open_blob::blob_path;
 use crate::open_table::table_path;
-use crate::version::FileMeta;
 use keyrack_vfs::{Fs, OpenOptions};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -67,11 +69,11 @@ impl Inner {
             return Err(taken());
         }
         // What the levels name is not removed while they are held.
-        let (state, _levels) = {
+        let (state, _read_state) = {
             let _ingesting = self.tables.ingest_lock.lock();
             flush_all(self)?;
             let manifest = self.tables.manifest.lock();
-            (manifest.state().clone(), self.read_state().levels.clone())
+            (manifest.state().clone(), self.read_state())
         };
         let unfinished = self.unfinished_dir(target, name)?;
         let made = self.copy_into(&unfinished, &state).and_then(|()| {
@@ -102,18 +104,22 @@ impl Inner {
     fn copy_into(&self, dir: &Path, state: &State) -> Result<()> {
         for level in 0..crate::version::LEVELS {
             for file in state.version.files(level) {
-                self.copy_table(dir, file)?;
+                self.copy_file(&table_path(&self.dir, file.number), dir)?;
             }
         }
-        // Syncs the directory, the names of the tables with it, before `CURRENT` says that they
+        for number in state.version.blobs().keys() {
+            self.copy_file(&blob_path(&self.dir, *number), dir)?;
+        }
+        // Syncs the directory, the names of the files with it, before `CURRENT` says that they
         // count.
         Manifest::create_from(Arc::clone(&self.fs), dir, state.clone())?;
         Ok(())
     }
 
-    fn copy_table(&self, dir: &Path, file: &FileMeta) -> Result<()> {
-        let (from, to) = (table_path(&self.dir, file.number), table_path(dir, file.number));
-        match self.fs.hard_link(&from, &to) {
+    /// Gives a file a second name in `dir`, or copies it there.
+    fn copy_file(&self, from: &Path, dir: &Path) -> Result<()> {
+        let to = dir.join(from.file_name().expect("the files of a store have names"));
+        match self.fs.hard_link(from, &to) {
             // Another file system, or one without links.
             Err(error)
                 if matches!(
@@ -124,7 +130,7 @@ impl Inner {
                         | ErrorKind::Unsupported
                 ) =>
             {
-                Ok(copy_file(&*self.fs, &from, &to)?)
+                Ok(copy_file(&*self.fs, from, &to)?)
             }
             linked => Ok(linked?),
         }

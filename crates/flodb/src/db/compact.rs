@@ -5,6 +5,7 @@ use super::background_error::{Work, is_retryable};
 use super::build::{BuildOptions, LowerLevels};
 use super::stats::Counters;
 use super::{Db, Inner};
+use crate::blob::Due;
 use crate::compaction::{
     Compaction, CompactionId, CompactionOptions, InProgressCompactions, Manual, pick, pick_range,
     pick_table, targets,
@@ -16,7 +17,7 @@ use crate::options::Options;
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use crate::read_state::ReadState;
 use crate::table::ReadOptions;
-use crate::version::{LAST_LEVEL, LEVELS, Version};
+use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -57,13 +58,37 @@ impl Db {
                 run_manual(job)?;
             }
         }
+        // What that has made of the blob files.
+        while let Some((level, number)) = first_with_garbage(inner, low, high) {
+            if let Some(job) = CompactionJob::of_table(inner, level, number)? {
+                run_manual(job)?;
+            }
+        }
         Ok(())
     }
 }
 
+/// A table of the range that is worth writing anew for the sake of its blob files.
+fn first_with_garbage(
+    inner: &Inner,
+    low: Option<&[u8]>,
+    high: Option<&[u8]>,
+) -> Option<(usize, u64)> {
+    let version = &inner.read_state().version;
+    let due = due(inner, version);
+    let order = &inner.options.comparator;
+    let is_within = |file: &FileMeta| {
+        high.is_none_or(|high| order.user(file.first(), high).is_le())
+            && low.is_none_or(|low| !file.ends_before(low, order))
+    };
+    let mut tables = tables_with_garbage(version, &due).filter(|(_, file)| is_within(file));
+    tables.next().map(|(level, file)| (level, file.number))
+}
+
 impl Db {
     /// Compacts everything as [`Db::compact_range`] does, and writes every table anew that was
-    /// there before. All tables then have the compression, blocks and filters of the options.
+    /// there before. All tables then have the compression, blocks and filters of the options, and
+    /// values are in blob files as the options say.
     ///
     /// # Errors
     /// As for [`Db::compact_range`].
@@ -74,13 +99,19 @@ impl Db {
         self.compact_range(None, None)?;
         // A table may change its level between the look and the compaction: one is looked up at a
         // time, until none is left.
+        let is_old = |file: &FileMeta| {
+            file.number < first_new || file.blobs.iter().any(|share| share.file < first_new)
+        };
         let old_table = || {
             let version = &inner.read_state().version;
-            let files = |level| version.files(level).iter().map(move |file| (level, file.number));
-            (1..LEVELS).flat_map(files).find(|(_, number)| *number < first_new)
+            let files = |level| version.files(level).iter().map(move |file| (level, file));
+            let mut old = (1..LEVELS).flat_map(files).filter(|(_, file)| is_old(file));
+            old.next().map(|(level, file)| (level, file.number))
         };
         while let Some((level, number)) = old_table() {
-            if let Some(job) = CompactionJob::of_table(inner, level, number)? {
+            if let Some(mut job) = CompactionJob::of_table(inner, level, number)? {
+                let blobs = job.read_state.version.blobs().keys().copied();
+                job.due = Due::all(blobs.filter(|number| *number < first_new));
                 run_manual(job)?;
             }
         }
@@ -127,9 +158,26 @@ fn with_obsolete_entries(
     found
 }
 
+/// The blob files that compactions should empty now.
+fn due(inner: &Inner, version: &Version) -> Due {
+    let tables = (0..LEVELS).map(|level| version.files(level).len()).sum();
+    Due::of(version.blobs().values(), tables, inner.options.blob_file_bytes())
+}
+
+/// The tables from level 1 on that are worth writing anew for the sake of their blob files, and
+/// their levels. Those of level 0 go soon in any case.
+fn tables_with_garbage<'a>(
+    version: &'a Version,
+    due: &'a Due,
+) -> impl Iterator<Item = (usize, &'a Arc<FileMeta>)> {
+    let files = move |level| version.files(level).iter().map(move |file| (level, file));
+    (1..LEVELS).flat_map(files).filter(move |(_, file)| due.is_worth(&file.blobs))
+}
+
 /// Does the most urgent compaction. `false` if none is due.
 pub(crate) fn compact_once(inner: &Inner) -> Result<bool> {
-    let Some(job) = CompactionJob::of_most_urgent(inner) else {
+    let job = CompactionJob::of_most_urgent(inner).or_else(|| CompactionJob::of_garbage(inner));
+    let Some(job) = job else {
         inner.background_succeeded(Work::Compaction);
         return Ok(false);
     };
@@ -147,6 +195,8 @@ struct CompactionJob<'a> {
     oldest: u64,
     /// Whether that was the newest, so that no snapshot saw what the filter may drop.
     is_unpinned: bool,
+    /// The blob files whose values are written anew.
+    due: Due,
     id: Option<CompactionId>,
 }
 
@@ -157,6 +207,26 @@ impl<'a> CompactionJob<'a> {
         let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
         let compaction =
             pick(&read_state.version, &inner.options.compaction(), &in_progress, oldest)?;
+        Some(CompactionJob::start(inner, &mut in_progress, read_state, compaction, oldest))
+    }
+
+    /// Writes a table anew whose blob files are mostly dead. `None` if there is none that is free.
+    fn of_garbage(inner: &'a Inner) -> Option<Self> {
+        let mut in_progress = inner.compaction.in_progress.lock();
+        let read_state = inner.read_state();
+        let due = due(inner, &read_state.version);
+        if due.is_empty() {
+            return None;
+        }
+        let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
+        let compaction =
+            tables_with_garbage(&read_state.version, &due).find_map(|(level, file)| {
+                let options = inner.options.compaction();
+                match pick_table(&read_state.version, &options, &in_progress, level, file.number) {
+                    Manual::Run(compaction) => Some(*compaction),
+                    Manual::Busy | Manual::Done => None,
+                }
+            })?;
         Some(CompactionJob::start(inner, &mut in_progress, read_state, compaction, oldest))
     }
 
@@ -222,13 +292,14 @@ impl<'a> CompactionJob<'a> {
         // After `oldest` was asked for: what was pinned since is not older than that.
         let is_unpinned = inner.read_path.snapshots.len() == 0;
         let id = Some(in_progress.start(&compaction, &inner.options.comparator));
-        CompactionJob { inner, read_state, compaction, oldest, is_unpinned, id }
+        let due = due(inner, &read_state.version);
+        CompactionJob { inner, read_state, compaction, oldest, is_unpinned, due, id }
     }
 
     fn run(&self) -> Result<()> {
         let CompactionJob { inner, read_state, compaction, .. } = self;
         if compaction.trivial_move {
-            inner.install(&compaction.move_edit(), &[], None)?;
+            inner.install(&compaction.move_edit(), (&[], &[]), None)?;
             Counters::add(&inner.counters.trivial_moves, 1);
             return Ok(());
         }
@@ -260,6 +331,7 @@ impl<'a> CompactionJob<'a> {
             ranges,
             below: &LevelsBelowOutput { compaction, version: &read_state.version },
             dropped: inner.compaction.drop_filter.get().filter(|_| self.is_unpinned),
+            values: Some((&*read_state.blobs, &self.due)),
         };
         let built = inner.build(&mut entries, options)?;
         if compaction.level == 0 && !within {
@@ -267,11 +339,14 @@ impl<'a> CompactionJob<'a> {
             inner.compaction.throughput.record_level0(begin_ns, bytes);
         }
         let files = built.tables.iter().map(|table| Arc::clone(table.file()));
-        inner.install(&compaction.edit(files), &built.tables, None)?;
+        let blobs = built.blobs.iter().map(|blob| *blob.meta()).collect();
+        let edit = VersionEdit { blobs, ..compaction.edit(files) };
+        inner.install(&edit, (&built.tables, &built.blobs), None)?;
         let counters = &inner.counters;
         Counters::add(&counters.compactions, 1);
         Counters::add(&counters.compaction_bytes_read, bytes_read);
         Counters::add(&counters.compaction_bytes_written, built.bytes);
+        Counters::add(&counters.blob_bytes_written, built.blob_bytes);
         Counters::add(&counters.table_writes, built.writes);
         let level = &counters.levels[compaction.output_level];
         Counters::add(&level.runs, 1);

@@ -71,6 +71,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         ranges: memtable.range_tombstones(),
         below: &AnyLowerLevels,
         dropped: None,
+        values: None,
     };
     let built = if inner.options.discards_memtables {
         Built::default()
@@ -85,12 +86,14 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     let edit = VersionEdit {
         log_from: Some(end),
         last_sequence: Some(end.saturating_sub(1)),
+        blobs: built.blobs.iter().map(|blob| *blob.meta()).collect(),
         added: built.tables.iter().map(|table| (0, Arc::clone(table.file()))).collect(),
         ..VersionEdit::default()
     };
-    inner.install(&edit, &built.tables, Some(memtable))?;
+    inner.install(&edit, (&built.tables, &built.blobs), Some(memtable))?;
     Counters::add(&inner.counters.flushes, 1);
     Counters::add(&inner.counters.flush_bytes, built.bytes);
+    Counters::add(&inner.counters.blob_bytes_written, built.blob_bytes);
     Counters::add(&inner.counters.table_writes, built.writes);
     let level = &inner.counters.levels[0];
     Counters::add(&level.runs, 1);

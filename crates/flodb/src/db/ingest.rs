@@ -172,7 +172,7 @@ impl Taken {
     ) -> std::result::Result<Self, E> {
         let table = Table::open(fs, path, 0, &ReaderOptions::alone(order.clone()))?;
         let meta = table.meta();
-        if meta.sequence_max > 0 || table.range_tombstones().is_some() {
+        if meta.sequence_max > 0 || table.range_tombstones().is_some() || !meta.blobs.is_empty() {
             let path = path.display();
             let what = format!("{path}: a table of a store, not one to take in");
             return Err(Error::Usage(what).into());
@@ -294,7 +294,8 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     let added = tables.iter().map(|table| place(table.file())).collect();
     // An edit that fails may be in the manifest all the same.
     placed.is_done = true;
-    let installed = inner.install(&VersionEdit { added, ..VersionEdit::default() }, &tables, None);
+    let installed =
+        inner.install(&VersionEdit { added, ..VersionEdit::default() }, (&tables, &[]), None);
     // A full disk is no end: the tables stay on disk until another edit counts, and their number is
     // used up by the record.
     installed.inspect_err(|error| {

@@ -3,6 +3,7 @@
 use super::Inner;
 use crate::error::Result;
 use crate::memtable::Memtable;
+use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::OpenTable;
 use crate::read_state::{ReadState, Tables};
 use crate::version::VersionEdit;
@@ -11,25 +12,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Inner {
-    /// Makes `edit` true: logs it, and exchanges the read state for one with the tables that it
-    /// adds, without those that it deletes, and without `flushed`.
+    /// Makes `edit` true: logs it, and exchanges the read state for one with the tables and blob
+    /// files that it adds, without those that it deletes, and without `flushed`.
     ///
     /// After a failure it is not known whether the manifest has the edit: `added` stay on disk
     /// until another has succeeded.
     pub(crate) fn install(
         &self,
         edit: &VersionEdit,
-        added: &[Arc<OpenTable>],
+        (added, blobs): (&[Arc<OpenTable>], &[Arc<OpenBlob>]),
         flushed: Option<&Arc<Memtable>>,
     ) -> Result<()> {
         let mut manifest = self.tables.manifest.lock();
         // Tables that were taken in meanwhile may have a larger number.
         let last_sequence = edit.last_sequence.map(|it| it.max(manifest.state().last_sequence));
         manifest.log(&VersionEdit { last_sequence, ..edit.clone() }).inspect_err(|_| {
-            self.tables.orphaned_outputs.lock().extend(added.iter().cloned());
+            let mut orphans = self.tables.orphaned_outputs.lock();
+            orphans.tables.extend(added.iter().cloned());
+            orphans.blobs.extend(blobs.iter().cloned());
         })?;
         // The edits that named them do not count: this one, without them, does.
-        self.tables.orphaned_outputs.lock().drain(..).for_each(|table| table.set_obsolete());
+        self.tables.orphaned_outputs.lock().set_obsolete();
         let version = Arc::clone(&manifest.state().version);
         let exchange = self.read_path.lock_exchange();
         let read_state = self.read_state();
@@ -41,13 +44,15 @@ impl Inner {
             let open = version.files(level).iter().map(|file| open.remove(&file.number));
             open.map(|table| table.expect("an edit adds only tables that are open")).collect()
         });
+        let blobs = read_state.blobs.iter().chain(blobs).cloned();
+        let blobs = Arc::new(BlobFiles::of_version(version.blobs().values(), blobs));
         let kept = |memtable: &&Arc<Memtable>| {
             flushed.is_none_or(|flushed| !Arc::ptr_eq(memtable, flushed))
         };
         let memtables = read_state.memtables.iter().filter(kept).cloned().collect();
         // What is left is named by no version.
         open.values().for_each(|table| table.set_obsolete());
-        self.read_path.replace(ReadState::new(memtables, version, levels), &exchange);
+        self.read_path.replace(ReadState::new(memtables, version, levels, blobs), &exchange);
         self.update_write_controller();
         drop((open, read_state));
         free_exchanged();

@@ -32,6 +32,7 @@
 mod append;
 mod background;
 mod background_error;
+mod blob_output;
 mod build;
 mod checkpoint;
 mod compact;

@@ -18,7 +18,7 @@
 //! Where there are range tombstones, and for a group that meets an error, keys are looked up one
 //! after the other, as `read.rs` does.
 
-use super::read::Target;
+use super::read::{Target, visit_blob};
 use super::{Db, Inner};
 use crate::checksum::hash;
 use crate::error::Result;
@@ -54,13 +54,22 @@ impl Probe<'_, '_> {
         matches!(self.place, Place::Sought)
     }
 
-    /// The value, if the key was found with one.
-    fn value(&self) -> Option<&[u8]> {
+    /// Gives the value to `visit`, or that there is none. That of a blob file is read here.
+    fn give(&self, read_state: &ReadState, visit: impl FnOnce(Option<&[u8]>)) -> Result<()> {
         match &self.place {
-            Place::InMemtable(Kind::Put, value) => Some(value),
-            Place::InTable(hit, block) if hit.kind == Kind::Put => Some(hit.value(block)),
-            Place::Sought | Place::Maybe(..) | Place::InMemtable(..) | Place::InTable(..) => None,
+            Place::InMemtable(Kind::Put, value) => visit(Some(value)),
+            Place::InTable(hit, block) if hit.kind == Kind::Put => visit(Some(hit.value(block))),
+            Place::InTable(hit, block) if hit.kind == Kind::Blob => {
+                let (index, key) = (hit.value(block), (self.key, hit.sequence));
+                let verify = ReadOptions::default().verify_checksums;
+                let visit = |value: &[u8]| visit(Some(value));
+                visit_blob(read_state, index, key, verify, Some(visit))?;
+            }
+            Place::Sought | Place::Maybe(..) | Place::InMemtable(..) | Place::InTable(..) => {
+                visit(None);
+            }
         }
+        Ok(())
     }
 }
 
@@ -89,7 +98,7 @@ impl Db {
                 if inner.look_up(&read_state, sequence, &mut probes, &guard).is_ok() {
                     for (at, probe) in probes.iter().enumerate() {
                         inner.count_probe(probe, &read_state);
-                        visit(first + at, probe.value());
+                        probe.give(&read_state, |value| visit(first + at, value))?;
                     }
                     continue;
                 }

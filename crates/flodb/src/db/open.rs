@@ -16,6 +16,7 @@ use super::table_set::TableSet;
 use super::write_path::WritePath;
 use super::{Db, Inner, Owner};
 use crate::batch::decode;
+use crate::blob::BlobUse;
 use crate::cache::BlockCache;
 use crate::checksum::hash;
 use crate::error::{Error, Result};
@@ -23,8 +24,9 @@ use crate::file_cache::FileCache;
 use crate::key::SEQUENCE_MAX;
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
 use crate::memtable::Memtable;
+use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::{FileDeleter, OpenTable};
-use crate::options::{MEMTABLE_BYTES_MIN, Options};
+use crate::options::{BLOB_BYTES_MIN, MEMTABLE_BYTES_MIN, Options};
 use crate::read_state::{ReadState, Tables};
 use crate::table::ReaderOptions;
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
@@ -172,11 +174,12 @@ pub(crate) fn assemble(
     }
     let deleter = FileDeleter::new(Arc::clone(&fs));
     let levels = open_tables(&deleter, &*fs, dir, &state.version, &reader, &options)?;
+    let blobs = open_blobs(&deleter, &*fs, dir, &state.version, &reader, &options)?;
     let active = Arc::new(new_memtable(&options, 0));
     active.set_first_sequence(log.reserved());
     let mut memtables = vec![active];
     memtables.extend(replay.memtables.into_iter().rev());
-    let read_state = ReadState::new(memtables, Arc::clone(&state.version), levels);
+    let read_state = ReadState::new(memtables, Arc::clone(&state.version), levels, Arc::new(blobs));
     let errors = BackgroundErrors::new();
     let directory_lock = match access {
         Access::Write(directory_lock) => Some(directory_lock),
@@ -212,6 +215,10 @@ impl Options {
             (
                 self.compression.iter().any(|codec| !codec.is_valid()),
                 "compression: a level of zstd is not from -100 to 22",
+            ),
+            (
+                self.blob_bytes_min > 0 && self.blob_bytes_min < BLOB_BYTES_MIN,
+                "blob_bytes_min is less than 1 KiB, and not 0",
             ),
             (
                 self.filter_policy.has_bad_name(),
@@ -394,4 +401,24 @@ fn open_tables(
         *tables = version.files(level).iter().map(open).collect::<Result<_>>()?;
     }
     Ok(levels)
+}
+
+fn open_blobs(
+    deleter: &Arc<FileDeleter>,
+    fs: &dyn Fs,
+    dir: &Path,
+    version: &Version,
+    reader: &ReaderOptions,
+    options: &Options,
+) -> Result<BlobFiles> {
+    let used = version.blobs().values();
+    let open = |used: &BlobUse| -> Result<Arc<OpenBlob>> {
+        let blob = OpenBlob::open(fs, deleter, dir, used.meta, reader.files.as_ref())?;
+        if options.paranoid_checks {
+            blob.verify()?;
+        }
+        Ok(blob)
+    };
+    let open = used.clone().map(open).collect::<Result<Vec<_>>>()?;
+    Ok(BlobFiles::of_version(used, open.into_iter()))
 }

@@ -33,11 +33,21 @@ use crate::checksum::hash;
 use crate::error::Result;
 use crate::iterator::{Child, Iter, LevelCursor, Merge, TombstoneSource, VisibleTombstones};
 use crate::key::Kind;
+use crate::open_table::OpenTable;
 use crate::read_state::ReadState;
 use crate::table::ReadOptions;
 use crate::version::LEVELS;
 use keyrack_concurrent::{Counter, Guard, pin};
+use std::cell::Cell;
 use std::sync::Arc;
+
+/// A thread that reads blob files keeps so much memory for the next value.
+const BUFFER_BYTES_MAX: usize = 256 << 10;
+
+thread_local! {
+    /// For the value of a blob file, while it is lent.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 impl Db {
     /// The value of `key`, copied.
@@ -138,7 +148,8 @@ impl Db {
         self.inner().iter(Some(snapshot), ReadOptions::default())
     }
 
-    /// About how many bytes of tables hold the keys with `low <= key < high`. O(tables).
+    /// About how many bytes of tables and blob files hold the keys with `low <= key < high`.
+    /// O(tables).
     #[must_use]
     pub fn approximate_size(&self, low: &[u8], high: &[u8]) -> u64 {
         let inner = self.inner();
@@ -147,7 +158,14 @@ impl Db {
             let mut target = Vec::new();
             crate::key::append(&mut target, user, crate::key::SEQUENCE_MAX, Kind::LAST);
             let tables = read_state.levels.iter().flat_map(|tables| tables.iter());
-            tables.map(|table| table.table().approximate_offset(&target)).sum()
+            let before = |table: &Arc<OpenTable>| {
+                let (offset, file) = (table.table().approximate_offset(&target), table.file());
+                // As if the values in blob files were spread evenly.
+                let apart: u64 = file.blobs.iter().map(|share| share.bytes).sum();
+                let apart = u128::from(apart) * u128::from(offset) / u128::from(file.bytes.max(1));
+                offset.saturating_add(u64::try_from(apart).unwrap_or(u64::MAX))
+            };
+            tables.map(before).fold(0, u64::saturating_add)
         };
         offset(high).saturating_sub(offset(low))
     }
@@ -182,6 +200,26 @@ enum Search<R, F> {
     Done(Option<R>),
     /// Ranges have to be minded; nothing was visited.
     RangeTombstones(Option<F>),
+}
+
+/// Reads the value of a blob file that has the blob index `index`, and lends it to `visit`.
+#[cold]
+#[inline(never)]
+pub(super) fn visit_blob<R>(
+    read_state: &ReadState,
+    index: &[u8],
+    key: (&[u8], u64),
+    verify: bool,
+    visit: Option<impl FnOnce(&[u8]) -> R>,
+) -> Result<Option<R>> {
+    // Whoever is visited may read, too, and then with another buffer.
+    let mut buffer = BUFFER.take();
+    let value = read_state.blobs.value(index, key, verify, &mut buffer)?;
+    let answer = visit.map(|visit| visit(value));
+    if buffer.capacity() <= BUFFER_BYTES_MAX {
+        BUFFER.set(buffer);
+    }
+    Ok(answer)
 }
 
 impl Inner {
@@ -267,8 +305,12 @@ impl Inner {
         read_state.prefetch(hash);
         // What is older than `floor` was removed with a range.
         let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
-            Kind::Put if written >= floor => visit.take().map(|visit| visit(value)),
-            Kind::Put | Kind::Delete | Kind::DeleteRange => None,
+            Kind::Put if written >= floor => Ok(visit.take().map(|visit| visit(value))),
+            Kind::Blob if written >= floor => {
+                let verify = options.verify_checksums;
+                visit_blob(read_state, value, (key, written), verify, visit.take())
+            }
+            Kind::Put | Kind::Blob | Kind::Delete | Kind::DeleteRange => Ok(None),
         };
         for memtable in &read_state.memtables {
             if !TOMBSTONES && memtable.has_range_tombstones() {
@@ -281,7 +323,7 @@ impl Inner {
                 self.count_read(|reads| {
                     if memtable.has_hash_level() { &reads.hash } else { &reads.ordered }
                 });
-                return Ok(Search::Done(found.flatten()));
+                return Ok(Search::Done(found.transpose()?.flatten()));
             }
         }
         let order = &self.options.comparator;
@@ -301,7 +343,7 @@ impl Inner {
             })?;
             if found.is_some() || floor > 0 {
                 self.count_read(|reads| &reads.tables);
-                return Ok(Search::Done(found.flatten()));
+                return Ok(Search::Done(found.transpose()?.flatten()));
             }
         }
         self.count_read(|reads| &reads.nowhere);
@@ -323,7 +365,8 @@ impl Inner {
         let merge = Merge::new(children, order.clone());
         let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
         let keeps = (read_state, Arc::clone(&self.tables.iterators));
-        Ok(Iter::new(merge, tombstones, order.clone(), sequence, keeps))
+        let verify = options.verify_checksums;
+        Ok(Iter::new(merge, tombstones, order.clone(), (sequence, verify), keeps))
     }
 
     /// Cursors over everything that the read state has up to `sequence`, newest first, and the

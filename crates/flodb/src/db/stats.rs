@@ -3,7 +3,7 @@
 use super::{Db, NS_PER_SECOND};
 use crate::compaction::debt;
 use crate::read_state::Tables;
-use crate::version::LEVELS;
+use crate::version::{LEVELS, Version};
 use keyrack_concurrent::Counter;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +18,10 @@ pub(crate) struct Counters {
     /// Writes of the files of tables, by flushes and compactions.
     pub(crate) table_writes: AtomicU64,
     pub(crate) trivial_moves: AtomicU64,
+    /// Of blob files, by flushes and compactions.
+    pub(crate) blob_bytes_written: AtomicU64,
+    /// Of values that compactions wrote anew to empty their blob files.
+    pub(crate) blob_bytes_collected: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) filtered: AtomicU64,
     pub(crate) writer_sorts: AtomicU64,
@@ -69,6 +73,7 @@ impl Db {
         visit("memory_entries", entries as f64);
         visit("generations", read_state.memtables.len() as f64);
         visit_levels(&read_state.levels, &inner.counters, visit);
+        visit_blobs(&read_state.version, visit);
         let debt_bytes = debt(&read_state.version, &inner.options.compaction());
         visit("compaction_debt_bytes", debt_bytes as f64);
         // Not within the call: whoever is called may ask the store for more.
@@ -85,6 +90,8 @@ impl Db {
             ("compaction_bytes_written", &counters.compaction_bytes_written),
             ("table_writes", &counters.table_writes),
             ("trivial_moves", &counters.trivial_moves),
+            ("blob_bytes_written", &counters.blob_bytes_written),
+            ("blob_bytes_collected", &counters.blob_bytes_collected),
             ("writer_waits", &counters.waits),
             ("writer_sorts", &counters.writer_sorts),
             ("filtered_entries", &counters.filtered),
@@ -119,6 +126,14 @@ impl Db {
         // The end that a crash tore off, or that somebody has damaged: it was never synced.
         visit("log_dropped_bytes", inner.write_path.recovered.dropped_bytes as f64);
     }
+}
+
+/// The blob files.
+fn visit_blobs(version: &Version, visit: &mut dyn FnMut(&str, f64)) {
+    let blobs = || version.blobs().values();
+    visit("blob_files", blobs().len() as f64);
+    visit("blob_bytes", blobs().map(|blob| blob.meta.file_bytes()).sum::<u64>() as f64);
+    visit("blob_dead_bytes", blobs().map(|blob| blob.dead_bytes()).sum::<u64>() as f64);
 }
 
 /// What is in each level, and what flushes and compactions into it have done.

@@ -4,11 +4,27 @@
 use super::LockRank;
 use super::ranked_lock::RankedMutex;
 use crate::manifest::{FileNumbers, Manifest};
+use crate::open_blob::OpenBlob;
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::table::ReaderOptions;
 use keyrack_vfs::Fs;
 use std::collections::HashSet;
 use std::sync::Arc;
+
+/// What failed edits were to add.
+#[derive(Default)]
+pub(crate) struct Orphans {
+    pub(crate) tables: Vec<Arc<OpenTable>>,
+    pub(crate) blobs: Vec<Arc<OpenBlob>>,
+}
+
+impl Orphans {
+    /// Their files go with their last readers.
+    pub(crate) fn set_obsolete(&mut self) {
+        self.tables.drain(..).for_each(|table| table.set_obsolete());
+        self.blobs.drain(..).for_each(|blob| blob.set_obsolete());
+    }
+}
 
 /// The tables of a store.
 pub(crate) struct TableSet {
@@ -16,9 +32,9 @@ pub(crate) struct TableSet {
     /// `checkpoint`.
     pub(crate) ingest_lock: RankedMutex<()>,
     pub(crate) manifest: RankedMutex<Manifest>,
-    /// Tables of edits that failed. The manifest may name them until an edit has succeeded, so
-    /// their files stay until then.
-    pub(crate) orphaned_outputs: RankedMutex<Vec<Arc<OpenTable>>>,
+    /// Tables and blob files of edits that failed. The manifest may name them until an edit has
+    /// succeeded, so their files stay until then.
+    pub(crate) orphaned_outputs: RankedMutex<Orphans>,
     pub(crate) numbers: Arc<FileNumbers>,
     pub(crate) deleter: Arc<FileDeleter>,
     /// What they are opened with; their caches of blocks and of files.
@@ -38,7 +54,7 @@ impl TableSet {
             ingest_lock: RankedMutex::new(LockRank::Ingest, ()),
             numbers: Arc::clone(manifest.numbers()),
             manifest: RankedMutex::new(LockRank::Manifest, manifest),
-            orphaned_outputs: RankedMutex::new(LockRank::OrphanedOutputs, Vec::new()),
+            orphaned_outputs: RankedMutex::new(LockRank::OrphanedOutputs, Orphans::default()),
             deleter,
             reader,
             iterators: Arc::new(()),

@@ -81,6 +81,7 @@ fn built_over(
         splits: Some(compaction.splits(&options)),
         ranges: ranges.to_vec(),
         below: &AnyLowerLevels,
+        values: None,
     };
     db.inner().build(&mut entries.cursor(SEQUENCE_MAX), options).unwrap()
 }
@@ -300,7 +301,7 @@ fn a_table_that_is_not_open_does_not_vanish_from_the_store() {
     let number = db.inner().tables.numbers.issue();
     let file = sized(number.get(), "a", "b", 100);
     let edit = VersionEdit { added: vec![(3, file)], ..VersionEdit::default() };
-    db.inner().install(&edit, &[], None).unwrap();
+    db.inner().install(&edit, (&[], &[]), None).unwrap();
 }
 
 #[test]
@@ -334,6 +335,7 @@ fn filtered(
         ranges: Vec::new(),
         below,
         dropped: Some(&filter),
+        values: None,
     };
     memtable.make_immutable();
     let built = db.inner().build(&mut memtable.cursor(u64::MAX), options).unwrap();

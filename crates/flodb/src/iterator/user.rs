@@ -12,6 +12,8 @@
 //! of its key is before it. Otherwise it is copied while the older ones pass, and the cursor stands
 //! before the key.
 //!
+//! A value that is in a blob file is read when the iterator comes to stand on its key.
+//!
 //! What a range tombstone hides is passed over one by one at first; after a few the cursors below
 //! the tombstone skip the rest of it at once, which costs as much as a few steps.
 
@@ -52,8 +54,14 @@ pub struct Iter {
     /// The copied entry; or the key of one that is hidden.
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Where the value begins in `value`: before it there is the rest of its record.
+    value_at: usize,
+    /// Whether the value of the merged cursor's entry is in a blob file, and was read into `value`.
+    is_apart: bool,
+    /// Whether the checksums of such values are computed.
+    verifies: bool,
     seek: Vec<u8>,
-    _keeps: Kept,
+    keeps: Kept,
 }
 
 impl Iter {
@@ -61,7 +69,7 @@ impl Iter {
         merge: Merge,
         tombstones: Option<VisibleTombstones>,
         order: Comparator,
-        sequence: u64,
+        (sequence, verifies): (u64, bool),
         keeps: Kept,
     ) -> Self {
         Iter {
@@ -72,8 +80,11 @@ impl Iter {
             state: State::Out,
             key: Vec::new(),
             value: Vec::new(),
+            value_at: 0,
+            is_apart: false,
+            verifies,
             seek: Vec::new(),
-            _keeps: keeps,
+            keeps,
         }
     }
 
@@ -88,8 +99,10 @@ impl Iter {
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self.state {
             State::Out => None,
-            State::Lent => self.merge.entry().map(|(key, value)| (user_of(key), value)),
-            State::Copied => Some((&self.key, &self.value)),
+            State::Lent => self.merge.entry().map(|(key, value)| {
+                (user_of(key), if self.is_apart { &self.value[self.value_at..] } else { value })
+            }),
+            State::Copied => Some((&self.key, &self.value[self.value_at..])),
         }
     }
 
@@ -197,7 +210,11 @@ impl Iter {
             let mut is_hidden = false;
             if entry.sequence <= self.sequence && !is_passed {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
-                if entry.kind == Kind::Put && !is_hidden {
+                if entry.kind.is_value() && !is_hidden {
+                    self.is_apart = entry.kind == Kind::Blob;
+                    if self.is_apart {
+                        self.read_blob()?;
+                    }
                     self.state = State::Lent;
                     return Ok(());
                 }
@@ -221,8 +238,9 @@ impl Iter {
     /// From the merged cursor's entry back to the first key that is shown.
     fn find_visible_down(&mut self) -> Result<()> {
         self.state = State::Out;
-        // Whether `key` and `value` hold the newest visible version met so far of the key here.
-        let mut shown = false;
+        // Whether `key` and `value` hold the newest visible version met so far of the key here, and
+        // the sequence number of that version if its value is in a blob file.
+        let (mut shown, mut apart) = (false, None);
         let mut hidden = 0;
         while let Some((key, value)) = self.merge.entry() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
@@ -232,8 +250,13 @@ impl Iter {
             let mut is_hidden = false;
             if entry.sequence <= self.sequence {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
-                shown = entry.kind == Kind::Put && !is_hidden;
+                shown = entry.kind.is_value() && !is_hidden;
+                apart = (shown && entry.kind == Kind::Blob).then_some(entry.sequence);
                 if shown && !self.merge.may_repeat_before() {
+                    self.is_apart = apart.is_some();
+                    if self.is_apart {
+                        self.read_blob()?;
+                    }
                     self.state = State::Lent;
                     return Ok(());
                 }
@@ -244,6 +267,7 @@ impl Iter {
                 if shown {
                     self.value.clear();
                     self.value.extend_from_slice(value);
+                    self.value_at = 0;
                 }
             }
             self.merge.prev()?;
@@ -254,9 +278,27 @@ impl Iter {
                 }
             }
         }
+        if let Some(sequence) = apart {
+            let index = self.value.clone();
+            let (blobs, key) = (&self.keeps.0.blobs, (&*self.key, sequence));
+            let bytes = blobs.value(&index, key, self.verifies, &mut self.value)?.len();
+            self.value_at = self.value.len() - bytes;
+        }
         if shown {
             self.state = State::Copied;
         }
+        Ok(())
+    }
+
+    /// Reads the value of the merged cursor's entry, which is in a blob file.
+    #[inline(never)]
+    fn read_blob(&mut self) -> Result<()> {
+        let Iter { merge, keeps, value, .. } = self;
+        let (key, index) = merge.entry().expect("the merged cursor stands at an entry");
+        let entry = parse(key).ok_or_else(unknown_kind)?;
+        let key = (entry.user, entry.sequence);
+        let bytes = keeps.0.blobs.value(index, key, self.verifies, value)?.len();
+        self.value_at = value.len() - bytes;
         Ok(())
     }
 

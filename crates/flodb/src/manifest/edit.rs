@@ -16,9 +16,10 @@
 //!                                        20  sequence        varint, may be absent
 //!    16   log_id: varint                 22  range_deletes   varint, if there are any
 //!    17   options: field* of options     25  checksum        varint, may be absent
+//!    18   blob: field* of a blob file    26  blobs           shares, if there are any
 //! ```
 //!
-//! The fields of options have the tags of their constants below.
+//! The fields of options and of blob files have the tags of their constants below.
 //!
 //! An odd tag may be passed over by a program that does not know it; an even one may not, and such
 //! a program refuses the manifest. So a later version adds what it needs without a new format, as
@@ -28,6 +29,7 @@
 //! A field that is there once at most, and twice in a record, is damage; so is a number that does
 //! not fill its body. Every length is held against what is left.
 
+use crate::blob::{BlobMeta, BlobShare, put_shares, take_shares};
 use crate::coding::{Reader, put_string, put_varint};
 use crate::compress::Compression;
 use crate::error::Error;
@@ -44,6 +46,7 @@ const DELETED: u64 = 12;
 const POINTER: u64 = 15;
 const LOG_ID: u64 = 16;
 const OPTIONS: u64 = 17;
+const BLOB: u64 = 18;
 
 const LEVEL: u64 = 2;
 const NUMBER: u64 = 4;
@@ -57,6 +60,12 @@ const SEQUENCE_MAX: u64 = 18;
 const SEQUENCE: u64 = 20;
 const RANGE_DELETES: u64 = 22;
 const CHECKSUM: u64 = 25;
+const BLOBS: u64 = 26;
+
+const BLOB_NUMBER: u64 = 2;
+const BLOB_RECORDS: u64 = 4;
+const BLOB_RECORD_BYTES: u64 = 6;
+const BLOB_DIGEST: u64 = 8;
 
 const BLOCK_BYTES: u64 = 2;
 const RESTART_INTERVAL: u64 = 4;
@@ -65,6 +74,7 @@ const TABLE_BYTES: u64 = 8;
 const LEVEL0_TABLES: u64 = 10;
 const LEVEL_BASE_BYTES: u64 = 12;
 const COMPRESSION: u64 = 14;
+const BLOB_BYTES_MIN: u64 = 15;
 
 /// Why bytes are no edit.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,6 +138,11 @@ impl VersionEdit {
             put_number(&mut body, NUMBER, *number);
             put_bytes(out, DELETED, &body);
         }
+        for blob in &self.blobs {
+            body.clear();
+            put_blob(&mut body, blob);
+            put_bytes(out, BLOB, &body);
+        }
         for (level, file) in &self.added {
             body.clear();
             put_file(&mut body, *level, file);
@@ -171,6 +186,7 @@ impl VersionEdit {
                     let number = number.ok_or(Damaged("a removed table has no number"))?;
                     edit.deleted.push((table.level()?, number));
                 }
+                BLOB => edit.blobs.push(read_blob(body)?),
                 POINTER => {
                     let pointer = Described::read(body)?;
                     let level = pointer.level()?;
@@ -217,6 +233,38 @@ fn put_file(out: &mut Vec<u8>, level: usize, file: &FileMeta) {
     if file.checksum > 0 {
         put_number(out, CHECKSUM, file.checksum);
     }
+    if !file.blobs.is_empty() {
+        let mut shares = Vec::new();
+        put_shares(&mut shares, &file.blobs);
+        put_bytes(out, BLOBS, &shares);
+    }
+}
+
+fn put_blob(out: &mut Vec<u8>, blob: &BlobMeta) {
+    put_number(out, BLOB_NUMBER, blob.number);
+    put_number(out, BLOB_RECORDS, blob.records);
+    put_number(out, BLOB_RECORD_BYTES, blob.record_bytes);
+    put_number(out, BLOB_DIGEST, blob.digest);
+}
+
+fn read_blob(body: &[u8]) -> Decoded<BlobMeta> {
+    let mut numbers = [None; index(BLOB_DIGEST) + 1];
+    let mut fields = Reader::new(body);
+    while let Some((tag, body)) = field(&mut fields)? {
+        match tag {
+            BLOB_NUMBER | BLOB_RECORDS | BLOB_RECORD_BYTES | BLOB_DIGEST => {
+                once(&mut numbers[index(tag)], number(body)?)?;
+            }
+            tag => pass_over(tag)?,
+        }
+    }
+    let of = |tag| numbers[index(tag)].ok_or(Damaged("a blob file lacks a number"));
+    Ok(BlobMeta {
+        number: of(BLOB_NUMBER)?,
+        records: of(BLOB_RECORDS)?,
+        record_bytes: of(BLOB_RECORD_BYTES)?,
+        digest: of(BLOB_DIGEST)?,
+    })
 }
 
 fn put_options(out: &mut Vec<u8>, options: &StoredOptions) {
@@ -227,11 +275,14 @@ fn put_options(out: &mut Vec<u8>, options: &StoredOptions) {
     put_number(out, LEVEL0_TABLES, options.level0_tables);
     put_number(out, LEVEL_BASE_BYTES, options.level_base_bytes);
     put_bytes(out, COMPRESSION, Compression::show_list(&options.compression).as_bytes());
+    if options.blob_bytes_min > 0 {
+        put_number(out, BLOB_BYTES_MIN, options.blob_bytes_min);
+    }
 }
 
 fn read_options(body: &[u8]) -> Decoded<StoredOptions> {
     let mut numbers = [None; index(COMPRESSION)];
-    let (mut compression, mut fields) = (None, Reader::new(body));
+    let (mut compression, mut blob_bytes_min, mut fields) = (None, None, Reader::new(body));
     while let Some((tag, body)) = field(&mut fields)? {
         match tag {
             BLOCK_BYTES | RESTART_INTERVAL | FILTER_BITS | TABLE_BYTES | LEVEL0_TABLES
@@ -243,6 +294,7 @@ fn read_options(body: &[u8]) -> Decoded<StoredOptions> {
                     list.ok_or(Damaged("a compression is none that is known"))?,
                 )?;
             }
+            BLOB_BYTES_MIN => once(&mut blob_bytes_min, number(body)?)?,
             tag => pass_over(tag)?,
         }
     }
@@ -255,6 +307,7 @@ fn read_options(body: &[u8]) -> Decoded<StoredOptions> {
         level0_tables: of(LEVEL0_TABLES)?,
         level_base_bytes: of(LEVEL_BASE_BYTES)?,
         compression: compression.ok_or(Damaged("an option is not there"))?,
+        blob_bytes_min: blob_bytes_min.unwrap_or(0),
     })
 }
 
@@ -297,6 +350,7 @@ struct Described {
     numbers: [Option<u64>; index(CHECKSUM) + 1],
     smallest: Option<Vec<u8>>,
     largest: Option<Vec<u8>>,
+    blobs: Option<Vec<BlobShare>>,
 }
 
 impl Described {
@@ -307,6 +361,11 @@ impl Described {
             match tag {
                 SMALLEST => once(&mut table.smallest, body.to_vec())?,
                 LARGEST => once(&mut table.largest, body.to_vec())?,
+                BLOBS => {
+                    let shares = take_shares(body).filter(|shares| !shares.is_empty());
+                    let what = "a table refers to blob files in no known way";
+                    once(&mut table.blobs, shares.ok_or(Damaged(what))?)?;
+                }
                 LEVEL | NUMBER | BYTES | ENTRIES | DELETES | SEQUENCE_MIN | SEQUENCE_MAX
                 | SEQUENCE | RANGE_DELETES | CHECKSUM => {
                     once(&mut table.numbers[index(tag)], number(body)?)?;
@@ -336,6 +395,8 @@ impl Described {
             checksum: self.numbers[index(CHECKSUM)].unwrap_or(0),
             smallest: self.smallest.ok_or(Damaged("a table lacks its first key"))?,
             largest: self.largest.ok_or(Damaged("a table lacks its last key"))?,
+            // Most tables refer to none.
+            blobs: self.blobs.unwrap_or_default(),
             ..FileMeta::default()
         })
     }
@@ -356,6 +417,7 @@ mod tests {
             log_id: Some(1 << 63),
             options: Some(StoredOptions {
                 restart_interval: u64::MAX,
+                blob_bytes_min: 1024,
                 compression: vec![Compression::Zstd(-7), Compression::Snappy],
                 ..Options::default().to_store()
             }),
@@ -368,11 +430,19 @@ mod tests {
                         deletes: 3,
                         range_deletes: 2,
                         checksum: 8,
+                        blobs: vec![
+                            BlobShare { file: 3, records: 1, bytes: 4_096 },
+                            BlobShare { file: 5, records: u64::MAX, bytes: 0 },
+                        ],
                         ..plain(9, "b", "c", 1)
                     }),
                 ),
             ],
             deleted: vec![(3, 2), (1, u64::MAX)],
+            blobs: vec![
+                BlobMeta { number: 3, records: 7, record_bytes: 1 << 40, digest: u64::MAX },
+                BlobMeta { number: 5, ..BlobMeta::default() },
+            ],
             pointers: vec![(1, b"key".to_vec()), (2, Vec::new())],
         }
     }
@@ -415,7 +485,7 @@ mod tests {
                 Err(error) => assert!(matches!(error, Damaged(_)), "{len}: {error:?}"),
             }
         }
-        assert_eq!(whole, 13, "as many as there are fields, none of them included");
+        assert_eq!(whole, 15, "as many as there are fields, none of them included");
     }
 
     #[test]

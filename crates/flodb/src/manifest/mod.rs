@@ -45,8 +45,8 @@ mod tests;
 pub(crate) use current::read as named;
 pub(crate) use dump::edits;
 pub(crate) use names::{
-    CURRENT, FileName, FileNumber, FileNumbers, LOCK, LOG_DIR, is_ours, manifest_name, next_above,
-    table_name,
+    CURRENT, FileName, FileNumber, FileNumbers, LOCK, LOG_DIR, blob_name, is_ours, manifest_name,
+    next_above, table_name,
 };
 pub(crate) use state::State;
 #[cfg(test)]
@@ -106,8 +106,10 @@ impl Manifest {
         if fs.exists(&path)? {
             return Ok(true);
         }
-        let is_table =
-            |entry: &DirEntry| matches!(FileName::parse(&entry.name), Some(FileName::Table(_)));
+        let is_table = |entry: &DirEntry| {
+            let name = FileName::parse(&entry.name);
+            matches!(name, Some(FileName::Table(_) | FileName::Blob(_)))
+        };
         if list(fs, dir)?.iter().any(is_table) || !list(fs, &dir.join(LOG_DIR))?.is_empty() {
             return Err(Error::corruption(&path, 0, "the file is missing, but the store is not"));
         }
@@ -185,7 +187,7 @@ impl Manifest {
         // A table that it knows nothing of was made after its last edit.
         let numbers = list(fs, dir)?.into_iter().filter_map(|entry| FileName::parse(&entry.name));
         let tables = numbers.filter_map(|name| match name {
-            FileName::Table(number) => Some(number),
+            FileName::Table(number) | FileName::Blob(number) => Some(number),
             FileName::Manifest(_) | FileName::Unfinished => None,
         });
         let newest = tables.max().unwrap_or(0);
@@ -310,10 +312,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// The files of the directory that nobody needs: tables that are in none of the versions that
-    /// `live` lists the numbers of, nor in the newest one, nor about to be; manifests but for the
-    /// one that counts; what an interrupted replacement left. None at all as long as the last edit,
-    /// or since the store was opened any edit, has not succeeded.
+    /// The files of the directory that nobody needs: tables and blob files that are in none of the
+    /// versions that `live` lists the numbers of, nor in the newest one, nor about to be; manifests
+    /// but for the one that counts; what an interrupted replacement left. None at all as long as
+    /// the last edit, or since the store was opened any edit, has not succeeded.
     ///
     /// `live` is called after the directory was listed and after the numbers of unfinished files
     /// were read, so that a file cannot pass from one to the other unseen.
@@ -330,7 +332,7 @@ impl Manifest {
         needed.extend(self.state.version.numbers());
         let is_obsolete = |entry: &&DirEntry| match FileName::parse(&entry.name) {
             _ if entry.kind != FileKind::File => false,
-            Some(FileName::Table(number)) => {
+            Some(FileName::Table(number) | FileName::Blob(number)) => {
                 !needed.contains(&number) && !unfinished.contains(&number)
             }
             Some(FileName::Manifest(number)) => number != self.number,

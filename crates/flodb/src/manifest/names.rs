@@ -3,14 +3,15 @@
 //! | name | what |
 //! |---|---|
 //! | `NNNNNN.table` | a table |
+//! | `NNNNNN.blob` | a blob file |
 //! | `MANIFEST-NNNNNN` | a manifest |
 //! | `CURRENT` | which manifest counts |
 //! | `.CURRENT.*.tmp` | a `CURRENT` that was never finished |
 //! | `LOCK` | held by the process that has the store open |
 //! | `log/` | the log, with names of its own |
 //!
-//! A number has six digits or more, with zeros in front up to six. One counter numbers tables and
-//! manifests, and never gives a number twice.
+//! A number has six digits or more, with zeros in front up to six. One counter numbers tables, blob
+//! files and manifests, and never gives a number twice.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -39,6 +40,10 @@ pub(crate) fn table_name(number: u64) -> String {
     format!("{number:06}.table")
 }
 
+pub(crate) fn blob_name(number: u64) -> String {
+    format!("{number:06}.blob")
+}
+
 pub(crate) fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:06}")
 }
@@ -47,6 +52,7 @@ pub(crate) fn manifest_name(number: u64) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileName {
     Table(u64),
+    Blob(u64),
     Manifest(u64),
     /// A file that was to replace `CURRENT`.
     Unfinished,
@@ -58,6 +64,8 @@ impl FileName {
         let name = name.to_str()?;
         let found = if let Some(digits) = name.strip_suffix(".table") {
             FileName::Table(number(digits)?)
+        } else if let Some(digits) = name.strip_suffix(".blob") {
+            FileName::Blob(number(digits)?)
         } else if let Some(digits) = name.strip_prefix("MANIFEST-") {
             FileName::Manifest(number(digits)?)
         } else if name.starts_with(".CURRENT.") && name.ends_with(".tmp") {
@@ -72,6 +80,7 @@ impl FileName {
     fn text(self) -> String {
         match self {
             FileName::Table(number) => table_name(number),
+            FileName::Blob(number) => blob_name(number),
             FileName::Manifest(number) => manifest_name(number),
             FileName::Unfinished => String::new(),
         }
@@ -156,7 +165,9 @@ impl Drop for FileNumber {
 /// earlier process left behind is never taken for a new file.
 pub(crate) fn next_above<'a>(next: u64, names: impl Iterator<Item = &'a OsStr>) -> u64 {
     let number = |name| match FileName::parse(name)? {
-        FileName::Table(number) | FileName::Manifest(number) => Some(number),
+        FileName::Table(number) | FileName::Blob(number) | FileName::Manifest(number) => {
+            Some(number)
+        }
         FileName::Unfinished => None,
     };
     let seen = names.filter_map(number).filter(|number| *number <= STRAY_NUMBER_MAX).max();
@@ -175,6 +186,7 @@ mod tests {
     fn names_come_back_and_others_are_not_ours() {
         for number in [0, 1, 999_999, 1_000_000, NUMBER_MAX] {
             assert_eq!(parse(&table_name(number)), Some(FileName::Table(number)));
+            assert_eq!(parse(&blob_name(number)), Some(FileName::Blob(number)));
             assert_eq!(parse(&manifest_name(number)), Some(FileName::Manifest(number)));
         }
         assert_eq!(table_name(7), "000007.table");
@@ -187,6 +199,8 @@ mod tests {
             "",
             "7.table",
             "0000007.table",
+            "7.blob",
+            "000007.blobs",
             "+00007.table",
             "000007.table.bak",
             "MANIFEST-",

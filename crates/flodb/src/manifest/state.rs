@@ -47,6 +47,10 @@ impl State {
             let what = format!("table {} has a number that was never given out", file.number);
             return Err(Invalid(what));
         }
+        if let Some(blob) = edit.blobs.iter().find(|blob| blob.number >= next_file) {
+            let what = format!("blob file {} has a number that was never given out", blob.number);
+            return Err(Invalid(what));
+        }
         let last_sequence = added().map(|file| file.sequence_max).fold(last_sequence, u64::max);
         let version = Arc::new(self.version.apply(edit)?);
         let log_id = edit.log_id.unwrap_or(self.log_id);
@@ -70,6 +74,7 @@ impl State {
             options: self.options.clone(),
             added: (0..LEVELS).flat_map(files).map(|(level, file)| (level, file.clone())).collect(),
             deleted: Vec::new(),
+            blobs: self.version.blobs().values().map(|blob| blob.meta).collect(),
             pointers: (0..LEVELS).map(pointer).filter(|(_, key)| !key.is_empty()).collect(),
         }
     }

@@ -14,6 +14,8 @@
 //! tell: so they are merged, entry by entry. The log is above all tables, since only records behind
 //! the last one that is in a table are taken.
 //!
+//! **Blob files** that are whole stay. What can be read of the others goes back into the tables.
+//!
 //! **Limits.** If a tombstone is lost, an older value comes back that is left in another table.
 //! Without a manifest, a table that a compaction had replaced, and that was not
 //! removed yet, counts again.
@@ -26,6 +28,7 @@
 //! that goes gets a second name in `lost`; then the new manifest counts; then the first names go. A
 //! repair that is interrupted can be repeated, and nothing is ever removed that is not in `lost`.
 
+mod blobs;
 mod log;
 mod plan;
 mod tables;

@@ -1,6 +1,7 @@
 //! What a repair makes of a store: the state that the new manifest begins with, and the files that
 //! go. New tables are written here; nothing that is there is changed.
 
+use super::blobs::Blobs;
 use super::files_of;
 use super::log::{self, Look};
 use super::tables::{Content, Found, Source, TableIo, groups};
@@ -51,8 +52,11 @@ impl Plan {
         let next = state.as_ref().map_or(0, |state| state.next_file).max(salvaged.next_file);
         let names = files_of(&*fs, dir)?;
         let above = crate::manifest::next_above(next, names.iter().filter_map(|it| it.file_name()));
+        let version = state.as_ref().map(|state| &*state.version);
+        let blobs = Arc::new(Blobs::look(&*fs, dir, &names, version)?);
         let mut io = TableIo {
             fs: &*fs,
+            blobs,
             dir,
             options,
             numbers: FileNumbers::new(above),
@@ -122,7 +126,22 @@ impl Planner<'_, '_> {
             }
         };
         let Outline { files, log, is_log_saved, log_records, is_changed } = outline;
-        let is_needed = !is_current || is_changed;
+        let pointers = (0..LEVELS).map(|level| (level, base.version.pointer(level).to_vec()));
+        let pointers = pointers.filter(|(_, key)| !key.is_empty()).collect();
+        let (added, blobs) = (files.clone(), self.io.blobs.sound());
+        let edit = VersionEdit { added, blobs, pointers, ..VersionEdit::default() };
+        let version = Version::new(self.io.order().clone()).apply(&edit);
+        let version = version.map_err(|invalid| {
+            let what = format!("what is left does not fit together: {invalid}");
+            Error::corruption(self.io.dir, 0, what)
+        })?;
+        let misnamed = self.io.blobs.misnamed(&version);
+        let is_needed = !is_current || is_changed || !misnamed.is_empty();
+        if is_needed {
+            self.gone.append(&mut self.io.blobs.unused(&version));
+            self.losses.append(&mut self.io.blobs.findings());
+            self.rename_blobs(misnamed);
+        }
         self.losses.extend(log.losses);
         let sequences = files.iter().map(|(_, file)| file.sequence_max);
         let last_sequence = sequences.fold(base.last_sequence, u64::max);
@@ -136,14 +155,6 @@ impl Planner<'_, '_> {
         if is_needed {
             self.dismiss(&files, &found, if is_current { &[] } else { names })?;
         }
-        let pointers = (0..LEVELS).map(|level| (level, base.version.pointer(level).to_vec()));
-        let pointers = pointers.filter(|(_, key)| !key.is_empty()).collect();
-        let edit = VersionEdit { added: files, pointers, ..VersionEdit::default() };
-        let version = Version::new(self.io.order().clone()).apply(&edit);
-        let version = version.map_err(|invalid| {
-            let what = format!("what is left does not fit together: {invalid}");
-            Error::corruption(self.io.dir, 0, what)
-        })?;
         let next_file = base.next_file.max(self.io.numbers.next());
         // The log that comes after a saved one is another.
         let log_id = if is_log_saved { 0 } else { base.log_id };
@@ -161,7 +172,7 @@ impl Planner<'_, '_> {
             // A path without a name is no file of ours.
             let name = path.file_name().unwrap_or_default();
             let is_other = [CURRENT, LOCK].iter().any(|other| name == *other)
-                || matches!(FileName::parse(name), Some(FileName::Unfinished))
+                || matches!(FileName::parse(name), Some(FileName::Unfinished | FileName::Blob(_)))
                 || is_manifest(path);
             if !is_other {
                 found.extend(self.io.look(path)?);
@@ -185,6 +196,15 @@ impl Planner<'_, '_> {
         let others = names.iter().filter(|path| is_manifest(path) || is_current(path));
         self.gone.extend(others.cloned());
         Ok(())
+    }
+
+    /// Sound blob files get their names back.
+    fn rename_blobs(&mut self, misnamed: Vec<(PathBuf, PathBuf)>) {
+        for (from, to) in &misnamed {
+            let what = format!("this is {}", to.display());
+            self.losses.push(Finding::damage(from, 0, what));
+        }
+        self.renamed.extend(misnamed);
     }
 
     /// A new name for a sound table, and its number.

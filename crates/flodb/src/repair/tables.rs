@@ -2,12 +2,13 @@
 //! are sound; merged. Ranges that a table removes lie apart from its entries, in one block: they
 //! are kept if that is sound, also of a table that does not open any more.
 
+use super::blobs::{Blobs, LostValues, Value};
 use crate::cache::BlockCache;
 use crate::check::Finding;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::iterator::{Child, Merge};
-use crate::key::{Comparator, SEQUENCE_MAX, parse, user_of};
+use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse, user_of};
 use crate::manifest::{FileName, FileNumber, FileNumbers};
 use crate::open_table::table_path;
 use crate::options::Options;
@@ -58,6 +59,7 @@ pub(super) struct TableIo<'a> {
     pub(super) dir: &'a Path,
     pub(super) options: &'a Options,
     pub(super) numbers: Arc<FileNumbers>,
+    pub(super) blobs: Arc<Blobs>,
     /// Of the files that were written, so that nobody else gets them.
     pub(super) issued: Vec<FileNumber>,
 }
@@ -82,9 +84,26 @@ impl TableIo<'_> {
         let mut findings = Vec::new();
         let content = match self.open(path, None) {
             Ok(table) => {
-                table.inspect(&mut |_, _| Ok(()), &mut |unsound| {
+                let (mut lost, mut inlined, mut buffer) = (LostValues::default(), 0, Vec::new());
+                let mut entry = |key: &[u8], value: &[u8]| -> Result<()> {
+                    let Some(entry) = parse(key).filter(|entry| entry.kind == Kind::Blob) else {
+                        return Ok(());
+                    };
+                    match self.blobs.value(&entry, value, &mut buffer)? {
+                        Value::Apart => {}
+                        Value::Within(_) => inlined += 1,
+                        Value::Lost(finding) => lost.add(entry.user, finding),
+                    }
+                    Ok(())
+                };
+                table.inspect(&mut entry, &mut |unsound| {
                     findings.push(Finding::damage(path, unsound.offset, unsound.what));
                 })?;
+                findings.append(&mut lost.into_findings(false));
+                if inlined > 0 {
+                    let what = format!("{inlined} values of it are in damaged blob files");
+                    findings.push(Finding::damage(path, 0, what));
+                }
                 let meta = table.meta().clone();
                 if findings.is_empty() { Content::Sound(meta) } else { Content::Partly(meta) }
             }
@@ -127,11 +146,26 @@ impl TableIo<'_> {
             None => None,
         };
         let file = self.fs.open(&found.path, &OpenOptions::new().read(true))?;
+        let blobs = Arc::clone(&self.blobs);
         let mut output = Output::new(self, level, u64::MAX);
-        let mut own = Vec::new();
+        let (mut own, mut buffer, mut lost) = (Vec::new(), Vec::new(), LostValues::default());
         let mut entry = |key: &[u8], value: &[u8]| -> Result<()> {
             if !is_wanted(key) {
                 return Ok(());
+            }
+            if let Some(entry) = parse(key).filter(|entry| entry.kind == Kind::Blob) {
+                return match blobs.value(&entry, value, &mut buffer)? {
+                    Value::Apart => output.add(key, value),
+                    Value::Within(value) => {
+                        own.clear();
+                        crate::key::append(&mut own, entry.user, entry.sequence, Kind::Put);
+                        output.add(&own, value)
+                    }
+                    Value::Lost(finding) => {
+                        lost.add(entry.user, finding);
+                        Ok(())
+                    }
+                };
             }
             match (sequence, parse(key)) {
                 (Some(sequence), Some(parsed)) => {
@@ -158,7 +192,9 @@ impl TableIo<'_> {
                 ranges.into_iter().try_for_each(|range| output.add_range(range))?;
             }
         }
-        Ok(output.finish()?.pop())
+        let saved = output.finish()?.pop();
+        losses.append(&mut lost.into_findings(true));
+        Ok(saved)
     }
 
     /// Merges tables into new ones, which are for `level`. An entry that is in several of them is
@@ -215,7 +251,7 @@ impl Source {
         let mut file = file;
         if order.user(file.last(), &high) == Ordering::Less {
             file.largest.clear();
-            crate::key::append(&mut file.largest, &high, SEQUENCE_MAX, crate::key::Kind::LAST);
+            crate::key::append(&mut file.largest, &high, SEQUENCE_MAX, Kind::BOUND);
         }
         Ok(Source { path: path.to_owned(), file: Arc::new(file), high })
     }
@@ -244,11 +280,16 @@ pub(super) fn groups(mut sources: Vec<Source>, order: &Comparator) -> Vec<Vec<So
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
+/// A user key as it is said.
+pub(super) fn escaped(user_key: &[u8]) -> String {
+    user_key.escape_ascii().to_string()
+}
+
 /// What an unsound place costs.
 fn loss(path: &Path, unsound: Unsound) -> Finding {
     let Unsound { offset, mut what, lost } = unsound;
     if let Some(Lost { after, until }) = lost {
-        let key = |key: &[u8]| user_of(key).escape_ascii().to_string();
+        let key = |key: &[u8]| escaped(user_of(key));
         what.push_str("; lost are entries");
         match after {
             Some(after) => what.push_str(&format!(" from {} on", key(&after))),

@@ -73,7 +73,7 @@ pub(super) fn separator(order: &Comparator, before: &[u8], behind: &[u8]) -> Vec
         if short.len() > shared && short.len() < low.len() {
             // Of all entries of this user key, the first.
             let user = std::mem::take(&mut short);
-            key::append(&mut short, &user, SEQUENCE_MAX, Kind::LAST);
+            key::append(&mut short, &user, SEQUENCE_MAX, Kind::BOUND);
             return short;
         }
     }

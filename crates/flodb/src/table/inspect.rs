@@ -7,12 +7,16 @@
 use super::format::{BlockType, read_block};
 use super::properties::TableMeta;
 use super::reader::Table;
+use crate::blob::{BlobIndex, add_share};
 use crate::block::{Block, Damage};
 use crate::checksum::hash;
 use crate::error::{Error, Result};
 use crate::key::{self, Kind};
 use crate::range_tombstones::RangeTombstone;
 use std::cmp::Ordering;
+
+/// What is wrong with an entry whose value is in a blob file that it does not name.
+const NO_BLOB_INDEX: &str = "a value in a blob file without its place";
 
 /// Something that is wrong in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,11 +139,14 @@ impl Table {
         let before = index.checked_sub(1).map(|before| self.index.separator(before));
         let separator = self.index.separator(index);
         let mut is_first = true;
-        let checked = block.verify(&self.comparator, |key, _| {
+        let checked = block.verify(&self.comparator, |key, value| {
             match key::parse(key) {
                 None => return Err(Wrong::Entry("an entry of an unknown kind")),
                 Some(parsed) if parsed.kind == Kind::DeleteRange && !self.ranges_among_entries => {
                     return Err(Wrong::Entry("a range delete among the entries"));
+                }
+                Some(parsed) if parsed.kind == Kind::Blob && BlobIndex::take(value).is_none() => {
+                    return Err(Wrong::Entry(NO_BLOB_INDEX));
                 }
                 Some(_) => {}
             }
@@ -213,7 +220,10 @@ impl Seen {
         meta.largest.clear();
         meta.largest.extend_from_slice(internal_key);
         meta.entries += 1;
-        meta.deletes += u64::from(parsed.kind != Kind::Put);
+        meta.deletes += u64::from(!parsed.kind.is_value());
+        if let Some(index) = BlobIndex::take(value).filter(|_| parsed.kind == Kind::Blob) {
+            add_share(&mut meta.blobs, index, parsed.user);
+        }
         meta.sequence_min = meta.sequence_min.min(parsed.sequence);
         meta.sequence_max = meta.sequence_max.max(parsed.sequence);
         meta.raw_bytes += (internal_key.len() + value.len()) as u64;

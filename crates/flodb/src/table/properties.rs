@@ -8,6 +8,7 @@
 //! such a list has a tag of its own, which is still read.
 
 use super::format::Handle;
+use crate::blob::{BlobShare, put_shares, take_shares};
 use crate::coding::{Reader, put_string, put_varint};
 use crate::key::{self, Comparator, Kind};
 use crate::range_tombstones::RangeTombstone;
@@ -26,7 +27,8 @@ const TAG_RAW_BYTES: u64 = 10;
 const TAG_SMALLEST: u64 = 11;
 const TAG_LARGEST: u64 = 12;
 const TAG_RANGE_DELETES: u64 = 13;
-const TAG_LAST: u64 = TAG_RANGE_DELETES;
+const TAG_BLOBS: u64 = 14;
+const TAG_LAST: u64 = TAG_BLOBS;
 
 /// Tags from here on may be unknown.
 const TAG_IGNORABLE: u64 = 64;
@@ -58,6 +60,8 @@ pub(crate) struct TableMeta {
     pub(crate) raw_bytes: u64,
     /// Entries of keys that have a newer one in the table; 0 also where nobody has counted them.
     pub(crate) replaced: u64,
+    /// The blob files that entries refer to, ascending.
+    pub(crate) blobs: Vec<BlobShare>,
     /// The checksum of the properties. These have the checksum of the index, which has those of all
     /// data blocks, so no two tables with different content share it.
     pub(crate) checksum: u64,
@@ -69,7 +73,7 @@ impl TableMeta {
         let RangeTombstone { begin, end, sequence } = range;
         let (mut low, mut high) = (Vec::new(), Vec::new());
         key::append(&mut low, begin, *sequence, Kind::DeleteRange);
-        key::append(&mut high, end, key::SEQUENCE_MAX, Kind::LAST);
+        key::append(&mut high, end, key::SEQUENCE_MAX, Kind::BOUND);
         if self.entries == 0 || order.internal(&low, &self.smallest) == Ordering::Less {
             self.smallest = low;
         }
@@ -200,6 +204,12 @@ impl Properties {
             put_varint(&mut out, tag);
             put_string(&mut out, bytes);
         }
+        if !self.meta.blobs.is_empty() {
+            let mut shares = Vec::new();
+            put_shares(&mut shares, &self.meta.blobs);
+            put_varint(&mut out, TAG_BLOBS);
+            put_string(&mut out, &shares);
+        }
         if self.meta.replaced > 0 {
             put_varint(&mut out, TAG_REPLACED);
             put_string(&mut out, &self.meta.replaced.to_le_bytes());
@@ -229,6 +239,10 @@ impl Properties {
         if fields[apart].is_some() && fields[among].is_some() {
             return Err("two lists of range deletes");
         }
+        let blobs = fields[TAG_BLOBS as usize].map(|shares| {
+            let shares = take_shares(shares).filter(|shares| !shares.is_empty());
+            shares.ok_or("a list of blob files that is none")
+        });
         let properties = Properties {
             index: handle(bytes_of(TAG_INDEX)?)?,
             filter,
@@ -249,6 +263,8 @@ impl Properties {
                 sequence_max: number(TAG_SEQUENCE_MAX)?,
                 raw_bytes: number(TAG_RAW_BYTES)?,
                 replaced: replaced.unwrap_or(0),
+                // Most tables refer to none.
+                blobs: blobs.transpose()?.unwrap_or_default(),
                 checksum: 0,
             },
         };
@@ -313,6 +329,14 @@ mod tests {
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         sample.meta.replaced = 7;
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        let share = |file| BlobShare { file, records: 3, bytes: 1 << 33 };
+        sample.meta.blobs = vec![share(2), share(1 << 40)];
+        assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        for wrong in [vec![share(2), share(2)], vec![BlobShare { records: 0, ..share(2) }]] {
+            let mut other = sample.clone();
+            other.meta.blobs = wrong;
+            assert!(Properties::decode(&other.encode(), 9_999).is_err());
+        }
         let of_rule =
             FilterBlock { rule: Some("test.rule".into()), ..sample.filter.clone().unwrap() };
         let ruled = Properties { filter: Some(of_rule), ..sample.clone() };

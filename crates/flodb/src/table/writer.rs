@@ -9,6 +9,7 @@
 use super::format::{BlockType, Handle, append_block, footer};
 use super::index::{IndexBuilder, separator};
 use super::properties::{FilterBlock, Properties, TableMeta, encode_ranges};
+use crate::blob::{BlobIndex, add_share};
 use crate::block::BlockBuilder;
 use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
@@ -206,6 +207,9 @@ impl TableWriter {
         let parsed = key::parse(internal_key)
             .filter(|parsed| parsed.kind != Kind::DeleteRange)
             .ok_or_else(|| Error::Usage("a key without a sequence and a kind".into()))?;
+        if parsed.kind == Kind::Blob && BlobIndex::take(value).is_none() {
+            return Err(Error::Usage("a value in a blob file without its place".into()));
+        }
         // The tail of the block has a restart and the count.
         if BlockBuilder::entry_bytes_max(internal_key, value) > BLOCK_BYTES_MAX - 8 {
             let bytes = internal_key.len() + value.len();
@@ -234,7 +238,12 @@ impl TableWriter {
         }
         meta.replaced += u64::from(!is_new_user);
         meta.entries += 1;
-        meta.deletes += u64::from(parsed.kind != Kind::Put);
+        meta.deletes += u64::from(!parsed.kind.is_value());
+        if parsed.kind == Kind::Blob
+            && let Some(index) = BlobIndex::take(value)
+        {
+            add_share(&mut meta.blobs, index, parsed.user);
+        }
         meta.sequence_min = meta.sequence_min.min(parsed.sequence);
         meta.sequence_max = meta.sequence_max.max(parsed.sequence);
         meta.raw_bytes += (parsed.user.len() + key::TRAILER_BYTES + value.len()) as u64;

@@ -4,6 +4,7 @@
 //! keeps the edits durable, and applies the counters.
 
 use super::{FileMeta, StoredOptions};
+use crate::blob::BlobMeta;
 use std::sync::Arc;
 
 /// What changes. The default changes nothing.
@@ -26,6 +27,8 @@ pub(crate) struct VersionEdit {
     pub(crate) added: Vec<(usize, Arc<FileMeta>)>,
     /// Levels and numbers of tables that go. They go before any are added.
     pub(crate) deleted: Vec<(usize, u64)>,
+    /// New blob files. Those that no table refers to any more go by themselves.
+    pub(crate) blobs: Vec<BlobMeta>,
     /// Levels, and the user keys after which their next compaction begins.
     pub(crate) pointers: Vec<(usize, Vec<u8>)>,
 }

@@ -6,6 +6,7 @@
 //! *open*: the table says nothing about the key itself, and the next table may begin with it.
 
 use super::Invalid;
+use crate::blob::BlobShare;
 use crate::key::{Comparator, SEQUENCE_MAX, append, parse, user_of};
 use crate::table::TableMeta;
 use std::cmp::Ordering;
@@ -41,6 +42,8 @@ pub(crate) struct FileMeta {
     pub(crate) sequence: Option<u64>,
     /// That of the table, see [`TableMeta::checksum`]; 0 if an earlier program added it.
     pub(crate) checksum: u64,
+    /// The blob files that the table refers to, ascending.
+    pub(crate) blobs: Vec<BlobShare>,
     /// Whether a compaction reads it now. Written by `compaction::InProgressCompactions` alone,
     /// under the lock that guards the choice of compactions, and read under it.
     pub(crate) being_compacted: BeingCompacted,
@@ -123,6 +126,7 @@ impl FileMeta {
             sequence_min: meta.sequence_min,
             sequence_max: meta.sequence_max,
             checksum: meta.checksum,
+            blobs: meta.blobs,
             ..FileMeta::default()
         }
     }
@@ -175,6 +179,9 @@ impl FileMeta {
         if let Some((what, there, here)) = numbers.iter().find(|(_, there, here)| there != here) {
             return Some(format!("it has {here} {what}, not {there}"));
         }
+        if self.blobs != meta.blobs {
+            return Some("it refers to other blob files".to_owned());
+        }
         if !same_bound(&self.smallest, &meta.smallest) {
             return Some("it begins with another key".to_owned());
         }
@@ -198,6 +205,10 @@ impl FileMeta {
         }
         if self.entries == 0 || self.deletes > self.entries || self.range_deletes > self.deletes {
             return wrong("its counts of entries contradict each other");
+        }
+        let referred = self.blobs.iter().map(|share| share.records).fold(0, u64::saturating_add);
+        if referred > self.entries - self.deletes {
+            return wrong("it refers to more blob records than it has values");
         }
         if self.sequence_min > self.sequence_max || self.sequence_max >= SEQUENCE_MAX {
             return wrong("its sequence numbers contradict each other");
@@ -255,6 +266,7 @@ mod tests {
             sequence_max: 20,
             raw_bytes: 500,
             replaced: 0,
+            blobs: vec![BlobShare { file: 3, records: 2, bytes: 200 }],
             checksum: 77,
         };
         let seen = |change: fn(&mut FileMeta)| {
@@ -273,6 +285,7 @@ mod tests {
         assert!(found(|file| file.smallest = internal(b"b", 6, Kind::Put)).contains("begins"));
         assert!(found(|file| file.largest = internal(b"y", 9, Kind::Put)).contains("ends"));
         assert!(found(|file| file.largest = internal(b"z", 1, Kind::Put)).contains("ends"));
+        assert!(found(|file| file.blobs[0].bytes = 201).contains("blob files"));
         assert!(found(|file| file.checksum = 78).contains("checksum"));
         assert_eq!(seen(|file| file.checksum = 0), None, "an earlier program has not written it");
         // An open bound may lie behind the entries, but not before them.

@@ -14,6 +14,8 @@
 //! - a number names one table of one level;
 //! - from level 1 on tables are sorted, and a user key lies in one table (but see `file` for open
 //!   bounds);
+//! - a table refers to blob files of the version, to no more of them than there is; a blob file
+//!   that no table refers to is not in the version;
 //! - level 0 is sorted by sequence numbers, the largest first. Two of its tables that share a user
 //!   key hold disjoint ranges of sequence numbers. That is owed by whoever writes the tables, and
 //!   not checked: tables of one flush may share sequence numbers if they do not share keys.
@@ -33,10 +35,11 @@ pub(crate) use edit::VersionEdit;
 pub(crate) use file::FileMeta;
 pub(crate) use stored_options::StoredOptions;
 
+use crate::blob::BlobUse;
 use crate::key::Comparator;
 use fence::Fences;
 use std::cmp::{Ordering, Reverse};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,12 +77,19 @@ pub(crate) struct Version {
     levels: [Arc<Level>; LEVELS],
     /// The last user key that a compaction of the level took, empty at first.
     pointers: [Arc<[u8]>; LEVELS],
+    /// The blob files that its tables refer to, by number.
+    blobs: Arc<BTreeMap<u64, BlobUse>>,
 }
 
 impl Version {
     /// No tables.
     pub(crate) fn new(order: Comparator) -> Self {
-        Version { order, levels: Default::default(), pointers: Default::default() }
+        Version {
+            order,
+            levels: Default::default(),
+            pointers: Default::default(),
+            blobs: Arc::default(),
+        }
     }
 
     /// The order of the keys.
@@ -113,9 +123,15 @@ impl Version {
         &self.pointers[level]
     }
 
-    /// The numbers of all tables.
+    /// The numbers of all tables and blob files.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        self.levels.iter().flat_map(|level| &level.files).map(|file| file.number)
+        let tables = self.levels.iter().flat_map(|level| &level.files).map(|file| file.number);
+        tables.chain(self.blobs.keys().copied())
+    }
+
+    /// The blob files that its tables refer to, by number.
+    pub(crate) fn blobs(&self) -> &BTreeMap<u64, BlobUse> {
+        &self.blobs
     }
 
     /// How many tables of a level from 1 on are wholly before `key`: the index of the one that
@@ -231,7 +247,45 @@ impl Version {
             let pointer = next.pointers.get_mut(*level).ok_or_else(|| no_level(*level))?;
             *pointer = key.as_slice().into();
         }
+        let refers = edit.added.iter().any(|(_, file)| !file.blobs.is_empty());
+        if refers || !edit.blobs.is_empty() || !self.blobs.is_empty() {
+            next.blobs = Arc::new(self.count_blobs(edit, &next)?);
+        }
         Ok(next)
+    }
+
+    /// What the tables of `next` refer to of the blob files of this version and of the edit.
+    fn count_blobs(
+        &self,
+        edit: &VersionEdit,
+        next: &Version,
+    ) -> Result<BTreeMap<u64, BlobUse>, Invalid> {
+        let known = self.blobs.values().map(|blob| (blob.meta.number, BlobUse::new(blob.meta)));
+        let mut blobs: BTreeMap<u64, BlobUse> = known.collect();
+        for meta in &edit.blobs {
+            if blobs.insert(meta.number, BlobUse::new(*meta)).is_some() {
+                return Err(Invalid(format!("blob file {} is added twice", meta.number)));
+            }
+        }
+        for file in next.levels.iter().flat_map(|level| &level.files) {
+            for share in &file.blobs {
+                let blob = blobs.get_mut(&share.file).ok_or_else(|| {
+                    let (table, blob) = (file.number, share.file);
+                    Invalid(format!("table {table} refers to blob file {blob}, which is not there"))
+                })?;
+                blob.live_records = blob.live_records.saturating_add(share.records);
+                blob.live_bytes = blob.live_bytes.saturating_add(share.bytes);
+                let BlobUse { meta, live_records, live_bytes } = blob;
+                if *live_records > meta.records || *live_bytes > meta.record_bytes {
+                    let number = meta.number;
+                    return Err(Invalid(format!(
+                        "tables refer to more than blob file {number} has"
+                    )));
+                }
+            }
+        }
+        blobs.retain(|_, blob| blob.live_records > 0);
+        Ok(blobs)
     }
 
     /// The tables of a level that an edit changes.
@@ -280,6 +334,7 @@ impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
         self.order.name() == other.order.name()
             && self.pointers == other.pointers
+            && self.blobs == other.blobs
             && (0..LEVELS).all(|level| self.files(level) == other.files(level))
     }
 }
@@ -292,6 +347,13 @@ impl fmt::Debug for Version {
             for file in self.files(level) {
                 writeln!(f, "  {file:?}")?;
             }
+        }
+        for BlobUse { meta, live_records, live_bytes } in self.blobs.values() {
+            let (number, records, bytes) = (meta.number, meta.records, meta.record_bytes);
+            writeln!(
+                f,
+                "blob {number}: {live_records} of {records} records, {live_bytes} of {bytes} bytes"
+            )?;
         }
         Ok(())
     }

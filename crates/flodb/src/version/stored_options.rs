@@ -13,6 +13,8 @@ pub(crate) struct StoredOptions {
     pub(crate) level0_tables: u64,
     pub(crate) level_base_bytes: u64,
     pub(crate) compression: Vec<Compression>,
+    /// 0 where no values go to blob files, as in stores of earlier programs.
+    pub(crate) blob_bytes_min: u64,
 }
 
 impl fmt::Display for StoredOptions {
@@ -28,6 +30,10 @@ impl fmt::Display for StoredOptions {
             self.level0_tables,
             self.level_base_bytes,
             Compression::show_list(&self.compression)
-        )
+        )?;
+        match self.blob_bytes_min {
+            0 => Ok(()),
+            bytes => write!(f, " blob_bytes_min={bytes}"),
+        }
     }
 }

@@ -6,6 +6,7 @@ use keyrack_testkit::fuzz::{Dice, Fuzzer, Shape, shape};
 
 use super::*;
 use crate::batch::{Batch, decode};
+use crate::blob::{BlobMeta, BlobShare};
 use crate::block::Block;
 use crate::compress::{Codec, decompress};
 use crate::filter::Filter;
@@ -97,6 +98,7 @@ fn check_batch(bytes: &[u8]) -> Shape {
             Kind::Put => again.put(write.key, write.value),
             Kind::Delete => again.delete(write.key),
             Kind::DeleteRange => again.delete_range(write.key, write.value),
+            Kind::Blob => panic!("a batch has its values"),
         }
     }
     let payload = [again.head().as_slice(), again.entries()].concat();
@@ -148,6 +150,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
         entries: 12,
         sequence_min: 4,
         sequence_max: 900,
+        blobs: vec![BlobShare { file: 5, records: 3, bytes: 9_000 }],
         ..FileMeta::default()
     };
     let edit = VersionEdit {
@@ -159,6 +162,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
         last_sequence: Some(900),
         added: vec![(3, Arc::new(file))],
         deleted: vec![(0, 3), (6, 1 << 40)],
+        blobs: vec![BlobMeta { number: 5, records: 9, record_bytes: 20_000, digest: 1 << 60 }],
         pointers: vec![(2, b"pointer".to_vec())],
     };
     let mut edited = Vec::new();

@@ -32,6 +32,7 @@ fn the_meta_is_that_of_the_entries() {
         sequence_max: 12,
         raw_bytes,
         replaced: 1,
+        blobs: Vec::new(),
         checksum: meta.checksum,
     };
     assert_eq!(meta, expected);
@@ -46,7 +47,7 @@ fn the_meta_is_that_of_the_entries() {
 /// The bounds of a table cover the ranges that it deletes; where one ends, the bound is open.
 #[test]
 fn bounds_reach_over_range_deletes() {
-    let open_bound = |user: &[u8]| internal(user, SEQUENCE_MAX, Kind::LAST);
+    let open_bound = |user: &[u8]| internal(user, SEQUENCE_MAX, Kind::BOUND);
     let (put, range) = (Kind::Put, Kind::DeleteRange);
     for (entries, smallest, largest) in [
         (
