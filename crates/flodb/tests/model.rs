@@ -40,6 +40,7 @@ pub(crate) fn small(draw: &mut Draw) -> Options {
         restart_interval: [1, 4, 16][draw.below(3)],
         compression: vec![[Compression::None, Compression::Lz4][draw.below(2)]],
         filter_bits_per_key: [0, 10][draw.below(2)],
+        blob_bytes_min: [0, 1024][draw.below(2)],
         cache_bytes: [0, 1 << 20][draw.below(2)],
         table_bytes: 32 << 10,
         level0_tables: 2,

@@ -30,6 +30,7 @@ fn options(draw: &mut Draw, durability: Durability) -> Options {
         compression: vec![[Compression::None, Compression::Lz4][draw.below(2)]],
         level0_tables: [2, 4][draw.below(2)],
         level_base_bytes: 32 << 10,
+        blob_bytes_min: [0, 1024][draw.below(2)],
         compaction_threads: draw.below(2),
         ..tiny()
     }

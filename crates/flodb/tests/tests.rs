@@ -12,6 +12,7 @@
 )]
 
 mod at_rest;
+mod blob_faults;
 mod blobs;
 mod burdens;
 mod bytes_on_disk;
