@@ -115,6 +115,11 @@ impl Due {
         self.dead.binary_search(&number).is_ok() || self.small.binary_search(&number).is_ok()
     }
 
+    /// Bytes of the records that a table with these shares has in the files.
+    pub(crate) fn bytes_of(&self, shares: &[BlobShare]) -> u64 {
+        shares.iter().filter(|share| self.has(share.file)).map(|share| share.bytes).sum()
+    }
+
     /// Whether a table with these shares is written anew for the sake of its blob files alone.
     pub(crate) fn is_worth(&self, shares: &[BlobShare]) -> bool {
         let is_in = |numbers: &[u64], share: &BlobShare| numbers.binary_search(&share.file).is_ok();
@@ -168,6 +173,7 @@ mod tests {
             [false, false, true, true, false]
         );
         assert!(due.is_worth(&shares(2..4)) && !due.is_worth(&shares(1..3)));
+        assert_eq!(due.bytes_of(&shares(1..6)), 200);
         assert!(Due::of([].iter(), 1, FULL).is_empty());
     }
 

@@ -18,8 +18,12 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use crate::read_state::ReadState;
 use crate::table::ReadOptions;
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
+
+/// A table that is written anew in its place may be larger than others by this part.
+const IN_PLACE_SLACK_PART: u64 = 4;
 
 /// How many times larger a level is than the one above it.
 const LEVEL_FACTOR: u64 = 10;
@@ -219,14 +223,16 @@ impl<'a> CompactionJob<'a> {
             return None;
         }
         let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
-        let compaction =
-            tables_with_garbage(&read_state.version, &due).find_map(|(level, file)| {
-                let options = inner.options.compaction();
-                match pick_table(&read_state.version, &options, &in_progress, level, file.number) {
-                    Manual::Run(compaction) => Some(*compaction),
-                    Manual::Busy | Manual::Done => None,
-                }
-            })?;
+        // The one that refers to most of it first: each table is rewritten once for all of it.
+        let mut tables: Vec<_> = tables_with_garbage(&read_state.version, &due).collect();
+        tables.sort_by_key(|(_, file)| Reverse(due.bytes_of(&file.blobs)));
+        let compaction = tables.into_iter().find_map(|(level, file)| {
+            let options = inner.options.compaction();
+            match pick_table(&read_state.version, &options, &in_progress, level, file.number) {
+                Manual::Run(compaction) => Some(*compaction),
+                Manual::Busy | Manual::Done => None,
+            }
+        })?;
         Some(CompactionJob::start(inner, &mut in_progress, read_state, compaction, oldest))
     }
 
@@ -319,11 +325,14 @@ impl<'a> CompactionJob<'a> {
         let bytes_read = read.iter().flatten().map(|table| table.file().bytes).sum();
         let mut entries = Merge::new(self.children(read), order.clone());
         let within = compaction.output_level == 0;
+        // A table that is written anew in its place may grow a little, and is no two tables for it.
+        let is_in_place = compaction.level == compaction.output_level;
+        let slack = if is_in_place { inner.options.table_bytes / IN_PLACE_SLACK_PART } else { 0 };
         let options = BuildOptions {
             level: compaction.output_level,
             base: targets(&read_state.version, &inner.options.compaction()).base,
             is_urgent: false,
-            table_bytes: if within { u64::MAX } else { inner.options.table_bytes },
+            table_bytes: if within { u64::MAX } else { inner.options.table_bytes + slack },
             // Not an older one than the choice was made for, or it would be made again.
             oldest: self.oldest,
             // One table is the point of a compaction within level 0.
