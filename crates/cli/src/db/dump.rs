@@ -19,9 +19,9 @@ pub(super) fn command() -> Command {
         .about("Print the keys and values of a store, in order, or what one of its files holds")
         .long_about(
             "Print the keys and values of a store, in order; nothing is changed, and the store \
-             may be in use. Of a file (a table, a manifest, a segment of the log), print what it \
-             holds: key, sequence number, what was done, and value. Of a store with key spaces, \
-             the name of the space comes before each key, unless one is chosen.",
+             may be in use. Of a file (a table, a blob file, a manifest, a segment of the log), \
+             print what it holds: key, sequence number, what was done, and value. Of a store with \
+             key spaces, the name of the space comes before each key, unless one is chosen.",
         )
         .after_help(STATUSES)
         .arg(dir.help("The directory of a store, or a file of one"))

@@ -64,6 +64,8 @@ struct Stat {
     memory_bytes: u64,
     memory_entries: u64,
     levels: Vec<Level>,
+    /// Blob files, their bytes, and those of values that are in use no more.
+    blobs: [u64; 3],
     /// None in a plain store.
     spaces: Option<Vec<Space>>,
     /// Bytes of all files.
@@ -111,6 +113,7 @@ impl Stat {
             estimated_keys: whole("keyrack.estimate-num-keys"),
             memory_bytes: number("memory_bytes"),
             memory_entries: number("memory_entries"),
+            blobs: ["blob_files", "blob_bytes", "blob_dead_bytes"].map(number),
             levels: levels.filter(|level| level.tables > 0).collect(),
             spaces: None,
             disk_bytes: RealFs.size_recursive(db.dir())?,
@@ -134,6 +137,10 @@ impl Stat {
             "levels": levels,
             "disk_bytes": self.disk_bytes,
         });
+        let [files, bytes, dead_bytes] = self.blobs;
+        if files > 0 {
+            stat["blobs"] = json!({ "files": files, "bytes": bytes, "dead_bytes": dead_bytes });
+        }
         if let Some(spaces) = &self.spaces {
             stat["spaces"] = spaces.iter().map(Space::json).collect();
         }
@@ -165,6 +172,12 @@ impl Stat {
         }
         for Level { level, tables, bytes, entries } in &self.levels {
             text.push_str(&format!("{level:>5} {tables:>9} {bytes:>13} {entries:>13}\n"));
+        }
+        let [files, bytes, dead_bytes] = self.blobs;
+        if files > 0 {
+            text.push_str(&format!(
+                "in blob files   {bytes} bytes in {files} files, {dead_bytes} of them dead\n"
+            ));
         }
         let spaces = self.spaces.as_deref().unwrap_or_default();
         if !spaces.is_empty() {

@@ -39,7 +39,7 @@ pub(super) fn check_dir(dir: &Path) -> Result<(), Failure> {
         let names = RealFs.list(dir).unwrap_or_default();
         names.iter().any(|entry| {
             let name = entry.name.to_string_lossy();
-            name.ends_with(".table") || name.starts_with("MANIFEST-")
+            name.ends_with(".table") || name.ends_with(".blob") || name.starts_with("MANIFEST-")
         }) || RealFs.list(&dir.join("log")).is_ok_and(|log| !log.is_empty())
     };
     match check_store(&RealFs, dir) {
@@ -76,10 +76,14 @@ pub(super) fn findings_json(findings: &[Finding]) -> Value {
 
 fn as_text(report: &Report) -> String {
     let findings = findings_text(&report.findings);
+    let blobs = match report.blobs {
+        0 => String::new(),
+        files => format!(" and {files} blob files"),
+    };
     let verdict = if report.is_sound() { "sound" } else { "DAMAGED" };
     format!(
-        "{findings}{} tables with {} entries in {} bytes, {} records of the log: {verdict}\n",
-        report.tables, report.entries, report.bytes, report.log_records
+        "{findings}{} tables{} with {} entries in {} bytes, {} records of the log: {verdict}\n",
+        report.tables, blobs, report.entries, report.bytes, report.log_records
     )
 }
 
@@ -87,6 +91,7 @@ fn as_json(report: &Report) -> String {
     let value = json!({
         "sound": report.is_sound(),
         "tables": report.tables,
+        "blob_files": report.blobs,
         "entries": report.entries,
         "bytes": report.bytes,
         "log_records": report.log_records,
