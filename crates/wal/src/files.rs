@@ -9,8 +9,13 @@
 //!
 //! **Creation.** The file gets its space, its header, and a sync. Then it gets its name, and the
 //! directory a sync. So a file with the name of a segment has a whole header after any power loss.
-//! Then the marker names it, with one more sync. The writer whose record crosses the middle of a
-//! segment creates the next one ahead, after it has published.
+//! Then the marker names it, with one more sync. The next segment is created ahead: by the writer
+//! whose record crosses the middle of a segment, after it has published, or by a thread of the
+//! caller ([`Options::prepared_by_caller`]), which is told earlier and several times.
+//!
+//! The sync of a new file finds its header alone to write. That of a recycled one writes the page
+//! of the header and nothing else: its other pages may hold records that were never written to
+//! disk, and nobody reads them any more.
 //!
 //! **Space.** Most logs stay short. So the first segment since the log was opened has its length
 //! from the beginning, but space for 64 KiB of records. When that is used up, its space doubles
@@ -37,6 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use keyrack_concurrent::{Swap, pin};
+use keyrack_measure::Clock;
 use keyrack_vfs::{Fs, OpenOptions, Operation};
 
 use crate::allocator::SegmentAllocator;
@@ -54,6 +60,16 @@ use crate::segment::Segment;
 /// of the segment if that is less. The space doubles whenever it is used up.
 const SPACE_BYTES_MIN: u64 = 64 << 10;
 
+/// Log2 of how often in a segment a caller that prepares segments is told: a segment that was
+/// created ahead may have been trimmed. The first segment has no need of a second one before its
+/// middle.
+const PREPARE_PARTS_LOG2: u32 = 5;
+
+/// If the segment before the current one was filled in this time, the pages of the next one are
+/// made ahead. The kernel writes pages to disk when they have been dirty for half a minute, so they
+/// should be used before that.
+const FILLED_FAST_NS: u64 = 10_000_000_000;
+
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -69,6 +85,9 @@ pub(crate) struct SegmentPool {
     unsynced: Vec<Unsynced>,
     /// Files that leave the log once the first segment is created.
     unused: Vec<PathBuf>,
+    /// When the current segment became that, and how long the one before it was current.
+    current_since_ns: u64,
+    filled_in_ns: Option<u64>,
 }
 
 /// A segment in use.
@@ -140,6 +159,7 @@ pub(crate) struct Files {
     limit: AtomicU64,
     directory: Mutex<Directory>,
     counts: Mutex<Counts>,
+    clock: Clock,
 }
 
 impl Files {
@@ -153,6 +173,8 @@ impl Files {
             first: Some(found.previous_end),
             unsynced: found.unsynced,
             unused: found.unused,
+            current_since_ns: 0,
+            filled_in_ns: None,
         };
         let number = found.next / options.segment_bytes;
         Files {
@@ -170,6 +192,25 @@ impl Files {
             limit: AtomicU64::new(0),
             directory: Mutex::new(Directory { live, ..Directory::default() }),
             counts: Mutex::default(),
+            clock: Clock::vdso(),
+        }
+    }
+
+    /// Whether a record of so many bytes, at this offset of segment `number`, comes to a place where
+    /// the next segment should be created, unless it exists.
+    #[inline]
+    pub(crate) fn is_ahead_due(&self, number: u64, offset: u64, bytes: u64) -> bool {
+        let segment_bytes = self.options.segment_bytes;
+        let part_log2 = segment_bytes.ilog2() - PREPARE_PARTS_LOG2;
+        let (from, to) = (offset >> part_log2, (offset + bytes) >> part_log2);
+        let middle = 1 << (PREPARE_PARTS_LOG2 - 1);
+        let is_first = number * segment_bytes == self.first_start;
+        if self.options.prepared_by_caller && !is_first {
+            from != to
+        } else if self.options.prepared_by_caller {
+            from != to && to >= middle
+        } else {
+            from < middle && middle <= to
         }
     }
 
@@ -260,6 +301,10 @@ impl Files {
             old.void(pad, self.group.synced(), bytes - end_offset)?;
         }
         let segment = pool.prepared.take().expect("it was created above");
+        let now_ns = self.clock.ticks();
+        let filled_in_ns = now_ns.saturating_sub(pool.current_since_ns);
+        pool.filled_in_ns = (pool.current_since_ns > 0).then_some(filled_in_ns);
+        pool.current_since_ns = now_ns;
         let limit = segment.mapped_bytes;
         let entry = Entry { bytes, segment: Some(Arc::clone(&segment)) };
         self.directory().live.insert(start, entry);
@@ -268,6 +313,11 @@ impl Files {
         self.window.store(Window([Some(segment), before]), &guard);
         // Release pairs with the Acquire in `limit`: the segment is there.
         self.limit.store(limit, Ordering::Release);
+        drop(guard);
+        // The old window goes while the log still has its segments. Later, it would be the last to
+        // hold files that were removed, and this thread would wait for their end.
+        pin().flush();
+        pin().flush();
         Ok(())
     }
 
@@ -315,15 +365,27 @@ impl Files {
         Ok(())
     }
 
-    /// Creates the segment after `number` ahead, unless it exists. An error is not reported: the
-    /// thread that needs the segment gets it.
-    pub(crate) fn prepare_next(&self, number: u64) {
+    /// Creates the segment after the current one ahead, unless it exists, or the current one is not
+    /// `number`. An error is not reported: the thread that needs the segment gets it.
+    pub(crate) fn prepare_next(&self, number: Option<u64>) {
         let mut state = self.allocator.lock();
-        let is_current = state.number == number && state.end_offset.is_none();
+        let next = state.number + 1;
+        let is_current =
+            number.is_none_or(|number| number + 1 == next) && state.end_offset.is_none();
+        let mut touched = None;
         if is_current && state.pool.prepared.is_none() && self.check_poison().is_ok() {
-            state.pool.prepared = self.create_next(&mut state.pool, number + 1, 0).ok();
+            state.pool.prepared = self.create_next(&mut state.pool, next, 0).ok();
+            let is_fast = state.pool.filled_in_ns.is_some_and(|ns| ns < FILLED_FAST_NS);
+            let is_waited_for = !self.options.prepared_by_caller;
+            if is_fast && !is_waited_for && self.options.sync != Sync::Always {
+                touched.clone_from(&state.pool.prepared);
+            }
         }
         drop(state);
+        // Without the lock: writers may need the segment meanwhile.
+        if let Some(segment) = touched {
+            segment.touch_all();
+        }
         // Frees the mapping of the segment that left the window.
         pin().flush();
     }
@@ -428,10 +490,13 @@ impl Files {
         let id = self.options.id;
         let header =
             Header { start, segment_bytes: bytes, epoch, previous_end, synced, recycled, id };
-        file.write_at(0, &header.encode())?;
+        let header = header.encode();
+        file.write_at(0, &header)?;
         // Reserves the space, too.
         let mapping = file.map(0, FRONT_BYTES + space)?;
-        self.final_sync(file.sync_data())?;
+        let synced =
+            if recycled { mapping.flush(0, header.len() as u64) } else { file.sync_data() };
+        self.final_sync(synced)?;
         let path = path_of(&self.dir, start);
         self.fs.rename(old, &path)?;
         self.final_sync(self.fs.sync_dir(&self.dir))?;

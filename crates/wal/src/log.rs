@@ -135,7 +135,7 @@ impl Log {
                     end,
                     length,
                     written: false,
-                    crosses_middle: false,
+                    is_ahead_due: false,
                     is_over: false,
                 });
             }
@@ -172,7 +172,6 @@ impl Log {
                 }
             };
             let lsn = number * segment_bytes + offset;
-            let middle = segment_bytes / 2;
             return Ok(Reservation {
                 core,
                 publish_from,
@@ -180,7 +179,7 @@ impl Log {
                 end: lsn + bytes,
                 length,
                 written: false,
-                crosses_middle: offset < middle && middle <= offset + bytes,
+                is_ahead_due: files.is_ahead_due(number, offset, bytes),
                 is_over: false,
             });
         }
@@ -277,6 +276,18 @@ impl Log {
         match &self.core.backing {
             Backing::Nothing(_) => Ok(()),
             Backing::Files(files) => files.release(below.min(self.published())),
+        }
+    }
+
+    /// Creates the segment after the current one, unless it exists, so that no writer has to. Where
+    /// segments have been filled within seconds, it also makes the pages of the new one, which
+    /// writers would otherwise do one by one. Failures are not reported: the writer that needs the
+    /// segment tries again, and gets the error.
+    ///
+    /// For [`Options::prepared_by_caller`]. Three syncs, and the time to clear a segment.
+    pub fn prepare(&self) {
+        if let Backing::Files(files) = &self.core.backing {
+            files.prepare_next(None);
         }
     }
 
@@ -403,7 +414,7 @@ pub struct Reservation<'a> {
     end: u64,
     length: usize,
     written: bool,
-    crosses_middle: bool,
+    is_ahead_due: bool,
     is_over: bool,
 }
 
@@ -450,21 +461,29 @@ impl Reservation<'_> {
     /// Waits until all records before it are published, then publishes this one. Without a
     /// [`Reservation::write`] the record is void.
     #[inline]
-    pub fn publish(mut self) {
-        self.finish();
+    pub fn publish(self) {
+        self.publish_asking();
+    }
+
+    /// As [`Reservation::publish`]. Returns whether the next segment should be created now: then
+    /// call [`Log::prepare`], on a thread that no writer waits for. Always `false` unless
+    /// [`Options::prepared_by_caller`].
+    #[inline]
+    pub fn publish_asking(mut self) -> bool {
+        self.finish()
     }
 
     fn segment_start(&self) -> u64 {
         self.lsn & !(self.core.options.segment_bytes - 1)
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self) -> bool {
         if std::mem::replace(&mut self.is_over, true) {
-            return;
+            return false;
         }
         let Backing::Files(files) = &self.core.backing else {
             self.core.published.publish(self.publish_from, self.end);
-            return;
+            return false;
         };
         if !self.written {
             let (synced, bytes) = (files.group.synced(), self.end - self.lsn);
@@ -476,9 +495,11 @@ impl Reservation<'_> {
         if reaches_window(self.lsn, self.end) {
             files.touch_ahead(self.segment_start(), self.lsn, self.end);
         }
-        if self.crosses_middle {
-            files.prepare_next(self.lsn / self.core.options.segment_bytes);
+        if self.is_ahead_due && !self.core.options.prepared_by_caller {
+            files.prepare_next(Some(self.lsn / self.core.options.segment_bytes));
+            return false;
         }
+        self.is_ahead_due
     }
 }
 

@@ -45,6 +45,10 @@ pub struct Options {
     /// Whether the caller knows that [`Log::begin`](crate::Log::begin) has succeeded. If it has, a
     /// log without files is damaged. Otherwise it is a new log.
     pub begun: bool,
+    /// Whether the caller has a thread that calls [`Log::prepare`](crate::Log::prepare) whenever
+    /// [`Reservation::publish_asking`](crate::Reservation::publish_asking) says so. Otherwise the
+    /// writer that publishes creates the next segment itself, and waits for three syncs.
+    pub prepared_by_caller: bool,
 }
 
 impl Default for Options {
@@ -57,6 +61,7 @@ impl Default for Options {
             first_lsn: 0,
             id: 1,
             begun: false,
+            prepared_by_caller: false,
         }
     }
 }

@@ -104,6 +104,13 @@ impl Segment {
         self.touch(self.start);
     }
 
+    /// Touches all pages, for a segment that writers are about to fill.
+    pub(crate) fn touch_all(&self) {
+        for start in (self.start..self.start + self.mapped_bytes).step_by(WINDOW_BYTES as usize) {
+            self.touch(start);
+        }
+    }
+
     /// Touches the window behind each whose first byte a record holds. That is one record alone, so
     /// of threads that write side by side one takes the page faults, and the others find the pages
     /// made. Page by page would not do: pages that lie together may share a lock in the kernel, and

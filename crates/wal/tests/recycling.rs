@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use keyrack_wal::{Log, Options};
@@ -230,4 +231,52 @@ fn the_newest_segment_is_not_recycled_before_there_is_a_newer_one() {
             break;
         }
     }
+}
+
+/// The writer that crossed the middle of a segment waited for three syncs. With a caller that
+/// prepares segments, writers sync nothing, and are told several times, since a segment that was
+/// created ahead may have been trimmed.
+#[test]
+fn a_caller_that_prepares_segments_keeps_syncs_from_writers() {
+    let disk = new_disk();
+    let fs = FaultFs::new(Arc::new(disk.clone()));
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&syncs);
+    fs.watch(move |operation, _| {
+        let is_sync = matches!(operation, Operation::Sync | Operation::SyncDir | Operation::Flush);
+        seen.fetch_add(usize::from(is_sync), Ordering::Relaxed);
+    });
+    let options = Options { prepared_by_caller: true, recycled_max: 1, ..small() };
+    let (log, _) = open(&fs, options);
+    let mut written = Vec::new();
+    let mut put = |number: u8| {
+        let mut record = log.reserve(112).unwrap();
+        record.write(&[&[number; 112]]).unwrap();
+        written.push((record.lsn(), vec![number; 112]));
+        record.publish_asking()
+    };
+    put(0);
+    let (mut asked, mut prepared, mut from) = (0, 0, 0);
+    for number in 1..200_u8 {
+        let before = syncs.load(Ordering::Relaxed);
+        let asks = put(number);
+        assert_eq!(syncs.load(Ordering::Relaxed), before, "record {number} waited for a sync");
+        asked += usize::from(asks);
+        if asks {
+            log.prepare();
+            prepared += usize::from(syncs.load(Ordering::Relaxed) > before);
+            if number % 32 == 7 {
+                // As when nobody writes for a while.
+                log.trim().unwrap();
+            }
+        }
+        if number == 100 {
+            from = log.published();
+            log.release(from).unwrap();
+        }
+    }
+    assert!(prepared > 4 && asked > 2 * prepared, "{prepared} segments, asked {asked} times");
+    let killed = disk.process_crash_image();
+    let (_, _, records) = open_from(&killed, from, options).unwrap();
+    assert_eq!(records.last(), written.last());
 }
