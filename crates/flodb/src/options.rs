@@ -28,8 +28,8 @@ pub struct Options {
     pub memtable_bytes: usize,
     /// Full memtables that wait for their table before writers wait too: 2.
     pub immutable_memtables_max: usize,
-    /// Entries of a memtable that may be without order: 65,536. The writer that adds one more
-    /// sorts them.
+    /// Entries of a memtable that may be without order: 65,536. If there are more, a thread sorts
+    /// them.
     pub unordered_max: usize,
     /// Whether there is a hash level. Without, writes are cheaper, and each read first
     /// sorts what was written since the last.
@@ -70,7 +70,8 @@ pub struct Options {
     pub level0_slow: usize,
     /// Tables of level 0 at which writers wait: 24.
     pub level0_stop: usize,
-    /// Bytes of the first level with a size: 256 MiB. Each level below has ten times as many.
+    /// Bytes of the first level with a size: 256 MiB. Each level below has ten times as many. While
+    /// the last level has at most four times as many, it is the only one below level 0.
     pub level_base_bytes: u64,
     /// Bytes of tables that flushes and compactions write in a second, at most: 0, which is no
     /// limit. A flush does not wait, since writers wait for it; the compactions pay for what it

@@ -32,6 +32,20 @@ impl RangeTombstone {
     pub(crate) fn is_empty(&self, order: &Comparator) -> bool {
         order.user(&self.begin, &self.end) != Ordering::Less
     }
+
+    /// What of it lies from the first key on and before the second; nothing is an open end.
+    pub(crate) fn within(
+        &self,
+        (low, high): (Option<&[u8]>, Option<&[u8]>),
+        order: &Comparator,
+    ) -> Option<RangeTombstone> {
+        let low = low.filter(|low| order.user(&self.begin, low).is_lt());
+        let high = high.filter(|high| order.user(high, &self.end).is_lt());
+        let begin = low.map_or_else(|| self.begin.clone(), <[u8]>::to_vec);
+        let end = high.map_or_else(|| self.end.clone(), <[u8]>::to_vec);
+        let cut = RangeTombstone { begin, end, sequence: self.sequence };
+        (!cut.is_empty(order)).then_some(cut)
+    }
 }
 
 impl fmt::Debug for RangeTombstone {

@@ -10,6 +10,7 @@
 //! (`db/install.rs`); whoever has the old one goes on with it, and the files that only it names are
 //! removed with it.
 
+use crate::db::Garbage;
 use crate::memtable::Memtable;
 use crate::open_blob::BlobFiles;
 use crate::open_table::OpenTable;
@@ -33,6 +34,15 @@ pub(crate) struct ReadState {
     pub(crate) blobs: Arc<BlobFiles>,
     /// The range tombstones of the tables of each level that have any, in their order.
     pub(crate) range_tombstones: [Arc<[Arc<RangeTombstoneIndex>]>; LEVELS],
+    /// Who frees what only this read state holds.
+    garbage: Arc<Garbage>,
+}
+
+impl Drop for ReadState {
+    fn drop(&mut self) {
+        let memtables = std::mem::take(&mut self.memtables);
+        self.garbage.leave((memtables, self.levels.clone(), Arc::clone(&self.blobs)));
+    }
 }
 
 impl ReadState {
@@ -41,13 +51,15 @@ impl ReadState {
         version: Arc<Version>,
         levels: [Tables; LEVELS],
         blobs: Arc<BlobFiles>,
+        garbage: &Arc<Garbage>,
     ) -> Self {
         let range_tombstones = levels.each_ref().map(|tables| {
             // Most tables have no range tombstones.
             let indexes = tables.iter().filter_map(|table| table.table().range_tombstones());
             indexes.cloned().collect()
         });
-        ReadState { memtables, version, levels, blobs, range_tombstones }
+        let garbage = Arc::clone(garbage);
+        ReadState { memtables, version, levels, blobs, range_tombstones, garbage }
     }
 
     /// Asks for the memory that a search begins with, of the memtables and of level 0: which of it

@@ -40,6 +40,34 @@ fn a_small_store_is_small() {
     at_most(64 << 10, "one entry in the log");
 }
 
+/// A megabyte of entries, in the log and in a table.
+#[test]
+fn a_store_of_a_megabyte_takes_at_most_three() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("store");
+    let at_most = |when: &str| {
+        let [_, blocks] = bytes_of(&dir);
+        assert!(blocks <= 3 << 20, "{when}: {blocks}");
+    };
+    let value = |n: u64| -> Vec<u8> { (0..100).map(|at| (n * 31 + at * 7) as u8).collect() };
+    let db = Db::open(&dir, Options::default()).unwrap();
+    for n in 0..9_000_u64 {
+        db.put(format!("{n:016}").as_bytes(), &value(n)).unwrap();
+    }
+    at_most("in the log, open");
+    db.close().unwrap();
+    at_most("in the log, closed");
+    let db = Db::open(&dir, Options::default()).unwrap();
+    at_most("recovered");
+    db.flush().unwrap();
+    db.put(b"one more", b"value").unwrap();
+    at_most("in a table, open");
+    db.close().unwrap();
+    at_most("in a table, closed");
+    let db = Db::open(&dir, Options::default()).unwrap();
+    assert_eq!(db.get(format!("{:016}", 8_999).as_bytes()).unwrap().unwrap(), value(8_999));
+}
+
 /// A closed log kept its last segment, although everything in it was in tables.
 #[test]
 fn a_store_whose_entries_are_in_tables_has_no_log_to_speak_of() {

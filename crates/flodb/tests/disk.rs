@@ -51,20 +51,20 @@ pub(crate) fn scribble(db: &Db, model: &mut Model, draw: &mut Draw, writes: usiz
 
 /// A closed store with tables of three levels and a log, and what is in it.
 pub(crate) fn sample(seed: u64) -> (MemFs, Model) {
-    let (disk, model, db) = open_sample(seed);
+    let (disk, model, db) = open_sample(seed, options());
     db.close().unwrap();
     (disk, model)
 }
 
-/// The same store without a close, whose log still has the segments that it would use again.
+/// The same store without a close, whose log still has all records.
 pub(crate) fn killed_sample(seed: u64) -> (MemFs, Model) {
-    let (disk, model, _db) = open_sample(seed);
+    let (disk, model, _db) = open_sample(seed, Options { segment_bytes: 1 << 20, ..options() });
     (copy(&disk), model)
 }
 
-fn open_sample(seed: u64) -> (MemFs, Model, Db) {
+fn open_sample(seed: u64, options: Options) -> (MemFs, Model, Db) {
     let (disk, mut model, mut draw) = (MemFs::new(), Model::new(), Draw::new(seed));
-    let db = open(&disk);
+    let db = crate::support::open(&disk, options);
     scribble(&db, &mut model, &mut draw, 700);
     db.compact_range(None, None).unwrap();
     scribble(&db, &mut model, &mut draw, 200);

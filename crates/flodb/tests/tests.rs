@@ -35,6 +35,7 @@ mod multi_get;
 #[cfg(target_os = "linux")]
 mod open_files;
 mod paranoid;
+mod parts;
 mod power;
 mod processes;
 mod promises;

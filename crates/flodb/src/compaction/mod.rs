@@ -11,6 +11,18 @@
 //! - merge tables of level 0 into one of level 0, when the level below is busy;
 //! - rewrite one table in its place, to be rid of tombstones that hide nothing any more.
 //!
+//! **In parts.** A compaction with many tables of the lower level is done in parts: some of these
+//! tables, and what the upper ones have between the first key of a part and that of the next. Each
+//! part is installed when it is written, so that at most the tables of one part are on disk twice.
+//! The upper tables stay until the last part. Until then, what they have in common with the outputs
+//! exists twice, with the same sequence numbers: readers find either, and a build keeps one.
+//!
+//! ```text
+//!   inputs[0]       [ a ..................................... z ]
+//!   inputs[1]       [ b..e ] [ f..h ] | [ k..m ] [ n..q ] | [ s..u ] [ v..z ]
+//!   parts            ............... k ................. s ..................
+//! ```
+//!
 //! **Several at once.** A table is read by one compaction at a time, and two never write to one
 //! level in overlapping ranges of keys. [`InProgressCompactions`] knows both. A thread chooses
 //! under one lock, with the newest version, from `pick` to [`InProgressCompactions::start`]. It
@@ -24,20 +36,31 @@ mod pick;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use pick::{Manual, debt, pick, pick_range, pick_table, targets};
+pub(crate) use pick::{Manual, debt, excess, pick, pick_range, pick_table, targets};
 
 use crate::key::Comparator;
 use crate::version::{FileMeta, LAST_LEVEL, Version, VersionEdit};
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Lower tables of a part of a compaction, about. More make fewer small tables at the ends of parts,
+/// and take more disk.
+const PART_TABLES: u64 = 3;
 
 /// What the choice of compactions depends on besides the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CompactionOptions {
     /// Tables of level 0 that start a compaction.
     pub(crate) level0_tables: usize,
+    /// Bytes of as many full memtables.
+    pub(crate) level0_bytes: u64,
     /// Bytes of the first level with a size, at most; of every level that has one, at least.
     pub(crate) level_base_bytes: u64,
+    /// The level that level 0 is merged into grows to so many times `level_base_bytes` before another
+    /// one comes between. As long as one merge of level 0 costs no more than a few times its bytes,
+    /// a level between would cost more, and its bytes would be on disk twice.
+    pub(crate) base_times: u64,
     /// How many times larger a level is than the one above it. At least 2.
     pub(crate) level_factor: u64,
     /// Bytes of a table that a compaction writes.
@@ -49,6 +72,21 @@ impl CompactionOptions {
     /// them one day.
     pub(crate) fn grandparent_bytes_max(&self) -> u64 {
         self.table_bytes.saturating_mul(10)
+    }
+
+    /// So many bytes in the wrong level are normal, and writers go on.
+    pub(crate) fn excess_bytes_slow(&self) -> u64 {
+        self.level0_bytes / 2
+    }
+
+    /// At so many, writers are nearly stopped.
+    pub(crate) fn excess_bytes_stop(&self) -> u64 {
+        self.level0_bytes.saturating_add(self.level0_bytes / 2)
+    }
+
+    /// Bytes of lower tables after which the next part of a compaction begins.
+    pub(crate) fn part_bytes(&self) -> u64 {
+        self.table_bytes.saturating_mul(PART_TABLES)
     }
 
     /// A compaction grows, without need, up to so many bytes.
@@ -108,15 +146,58 @@ impl Compaction {
 
     /// The edit that puts `outputs` in the place of the inputs. For a trivial move the output is
     /// the input itself: see [`Compaction::move_edit`].
+    #[cfg(test)]
     pub(crate) fn edit(&self, outputs: impl IntoIterator<Item = Arc<FileMeta>>) -> VersionEdit {
-        let levels = [self.level, self.output_level];
-        let gone = |(level, files): (usize, &Vec<Arc<FileMeta>>)| {
-            files.iter().map(move |file| (level, file.number)).collect::<Vec<_>>()
-        };
+        self.part_edit(&(0..self.inputs[1].len()), outputs)
+    }
+
+    /// The parts, as ranges of the lower tables: at least one. See the module documentation.
+    ///
+    /// There is one where upper tables refer to blob files: between two parts, an upper table and
+    /// an output would both refer to the same values, and tables refer to each value once.
+    pub(crate) fn parts(&self, options: &CompactionOptions) -> Vec<Range<usize>> {
+        let [upper, lower] = &self.inputs;
+        let mut parts = Vec::new();
+        if upper.iter().any(|file| !file.blobs.is_empty()) {
+            parts.push(0..lower.len());
+            return parts;
+        }
+        let (mut start, mut bytes) = (0, 0_u64);
+        for (at, file) in lower.iter().enumerate() {
+            if bytes >= options.part_bytes() {
+                parts.push(start..at);
+                (start, bytes) = (at, 0);
+            }
+            bytes = bytes.saturating_add(file.bytes);
+        }
+        parts.push(start..lower.len());
+        parts
+    }
+
+    /// The user keys of a part: from the first one, up to but not with the second; nothing is an
+    /// open end.
+    pub(crate) fn part_bounds(&self, part: &Range<usize>) -> (Option<&[u8]>, Option<&[u8]>) {
+        let [_, lower] = &self.inputs;
+        let first = |at: usize| lower.get(at).map(|file| file.first());
+        (if part.start == 0 { None } else { first(part.start) }, first(part.end))
+    }
+
+    /// The edit that puts `outputs` in the place of a part. The last part removes the upper tables.
+    pub(crate) fn part_edit(
+        &self,
+        part: &Range<usize>,
+        outputs: impl IntoIterator<Item = Arc<FileMeta>>,
+    ) -> VersionEdit {
+        let [upper, lower] = &self.inputs;
+        let is_last = part.end == lower.len();
+        let upper: &[Arc<FileMeta>] = if is_last { upper } else { &[] };
+        let gone = lower[part.clone()].iter().map(|file| (self.output_level, file.number));
+        let upper = upper.iter().map(|file| (self.level, file.number));
+        let pointer = self.pointer.iter().filter(|_| is_last);
         VersionEdit {
-            deleted: levels.into_iter().zip(&self.inputs).flat_map(gone).collect(),
+            deleted: upper.chain(gone).collect(),
             added: outputs.into_iter().map(|file| (self.output_level, file)).collect(),
-            pointers: self.pointer.iter().map(|key| (self.level, key.clone())).collect(),
+            pointers: pointer.map(|key| (self.level, key.clone())).collect(),
             ..VersionEdit::default()
         }
     }
@@ -124,7 +205,7 @@ impl Compaction {
     /// The edit that moves the input of a trivial move to the output level.
     pub(crate) fn move_edit(&self) -> VersionEdit {
         debug_assert!(self.trivial_move, "the inputs have to be merged");
-        self.edit(self.inputs[0].iter().cloned())
+        self.part_edit(&(0..0), self.inputs[0].iter().cloned())
     }
 
     /// Whether something older of `key` may lie outside the inputs, so that a tombstone of it still

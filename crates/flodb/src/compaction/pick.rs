@@ -64,7 +64,7 @@ pub(crate) fn targets(version: &Version, options: &CompactionOptions) -> Targets
     let largest = (1..LEVELS).map(|level| version.level_bytes(level)).max().unwrap_or(0);
     let share = |level: usize| largest / factor.saturating_pow((LAST_LEVEL - level) as u32);
     let above = |mut level: usize| {
-        while level > 1 && share(level) > base_bytes {
+        while level > 1 && share(level) > base_bytes.saturating_mul(options.base_times) {
             level -= 1;
         }
         level
@@ -76,6 +76,15 @@ pub(crate) fn targets(version: &Version, options: &CompactionOptions) -> Targets
         *bytes = share(level).max(base_bytes);
     }
     Targets { base, needed: above(LAST_LEVEL), bytes }
+}
+
+/// Bytes that are not in the level that they belong to: those of level 0, and those above the
+/// targets. Without them, nearly all bytes of the store are live. O(levels).
+pub(crate) fn excess(version: &Version, options: &CompactionOptions) -> u64 {
+    let Targets { base, bytes: target, .. } = targets(version, options);
+    let above = |level: usize| version.level_bytes(level).saturating_sub(target[level]);
+    let levels = (1..LAST_LEVEL).filter(|level| *level >= base).map(above);
+    levels.fold(version.level_bytes(0), u64::saturating_add)
 }
 
 /// About how many bytes have to be written before no level is too large: what writers are held

@@ -33,7 +33,6 @@
 
 use super::Inner;
 use super::rotate::{may_rotate, new_memtable, replace_active, rotate};
-use super::stats::Counters;
 use crate::batch::Write;
 use crate::error::{Error, Result};
 use crate::key::Comparator;
@@ -45,8 +44,8 @@ use std::sync::Arc;
 /// How a memtable is after writes to it.
 struct Inserted {
     full: bool,
-    /// The memtable, if too much of it is without order.
-    unordered: Option<Arc<Memtable>>,
+    /// Whether too much of it is without order, or memory is about to be needed.
+    is_ahead_due: bool,
 }
 
 /// What goes into the log and into memory as one: the parts of the record, and the writes in it,
@@ -99,12 +98,12 @@ impl Inner {
             }
         };
         let end = place.end();
-        place.publish();
+        let is_segment_due = place.publish_asking();
         if inserted.full {
             rotate(self);
-        } else if let Some(memtable) = inserted.unordered {
-            memtable.sort_tail();
-            Counters::add(&self.counters.writer_sorts, 1);
+        }
+        if is_segment_due || inserted.is_ahead_due {
+            self.ahead.request(is_segment_due, inserted.is_ahead_due);
         }
         Ok(end)
     }
@@ -167,7 +166,7 @@ impl Inner {
             sequence += 1;
         }
         let full = memtable.bytes() >= self.options.memtable_bytes;
-        let unordered = memtable.needs_sort().then(|| Arc::clone(memtable));
-        Ok(Inserted { full, unordered })
+        let is_ahead_due = memtable.needs_sort() || memtable.wants_ahead();
+        Ok(Inserted { full, is_ahead_due })
     }
 }

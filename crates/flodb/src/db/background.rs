@@ -1,4 +1,5 @@
-//! The threads behind a store: one that flushes, and those that compact.
+//! The threads behind a store: one that flushes, those that compact, and one that makes ahead what
+//! writers are about to need (`ahead`).
 //!
 //! Each does its work as long as there is some, and sleeps until somebody changes the read state. A
 //! failure is final for the store, see the header of `db`. On a full disk the work is tried again
@@ -6,7 +7,7 @@
 //! that flushes gives back the space of the log's spare segments.
 
 use super::background_error::{PAUSE_MAX, PAUSE_MIN, is_retryable};
-use super::{Inner, compact, flush, lock};
+use super::{Inner, ahead, compact, flush, lock};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -35,12 +36,19 @@ pub(crate) struct State {
     retries: u64,
 }
 
+impl State {
+    /// Whether the threads are to end.
+    pub(crate) fn is_stopping(self) -> bool {
+        self.stop
+    }
+}
+
 impl Signal {
     pub(crate) fn now(&self) -> State {
         *lock(&self.state)
     }
 
-    fn change(&self, stop: bool) {
+    pub(super) fn change(&self, stop: bool) {
         let mut state = lock(&self.state);
         state.stop |= stop;
         state.changes += 1;
@@ -105,6 +113,21 @@ impl Background {
             background
                 .spawn(name, compact::compact_once, |inner, seen| inner.signal.sleep(seen))?;
         }
+        let ahead = Arc::clone(inner);
+        background.spawn_run("flodb-ahead".to_owned(), move || {
+            let _watch = Watch(&ahead);
+            ahead::run(&ahead);
+        })?;
+        let free = Arc::clone(inner);
+        inner.garbage.open();
+        let spawned = background.spawn_run("flodb-free".to_owned(), move || {
+            let _watch = Watch(&free);
+            free.garbage.run();
+        });
+        if spawned.is_err() {
+            inner.garbage.close();
+        }
+        spawned?;
         Ok(background)
     }
 
@@ -116,7 +139,11 @@ impl Background {
         rest: fn(&Inner, State),
     ) -> Result<()> {
         let inner = Arc::clone(&self.inner);
-        let thread = std::thread::Builder::new().name(name).spawn(move || run(&inner, work, rest));
+        self.spawn_run(name, move || run(&inner, work, rest))
+    }
+
+    fn spawn_run(&self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name).spawn(run);
         let thread = thread.map_err(|error| Error::Thread(Arc::new(error)))?;
         lock(&self.threads).push(thread);
         Ok(())
@@ -125,6 +152,8 @@ impl Background {
     /// Ends the threads, after what they are doing.
     pub(crate) fn stop(&self) {
         self.inner.signal.change(true);
+        self.inner.ahead.signal.change(true);
+        self.inner.garbage.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has poisoned the store.
             let _ = thread.join();

@@ -273,6 +273,7 @@ impl Output<'_> {
         // tombstone that hides from everybody.
         let mut last: Vec<u8> = Vec::new();
         let (mut first, mut covered, mut tombstone) = (true, false, None);
+        let mut last_sequence = 0;
         entries.seek_first()?;
         while let Some((key, value)) = entries.entry() {
             let entry = parse(key).ok_or_else(|| {
@@ -286,7 +287,10 @@ impl Output<'_> {
                 tombstone = hiding.and_then(|hiding| hiding.newest(entry.user, SEQUENCE_MAX));
                 self.stop(entry.user)?;
             }
-            let hidden = covered || tombstone > Some(entry.sequence);
+            // A compaction that ended before its last part has left it in two levels.
+            let repeated = same && entry.sequence == last_sequence;
+            last_sequence = entry.sequence;
+            let hidden = covered || repeated || tombstone > Some(entry.sequence);
             covered |= entry.sequence <= self.options.oldest;
             let over = match entry.kind {
                 Kind::Put | Kind::Blob => false,
@@ -449,6 +453,9 @@ impl Output<'_> {
     fn charge(&mut self, written: u64) {
         let bytes = written.saturating_sub(self.charged);
         self.charged = written;
+        if self.options.is_urgent {
+            self.inner.compaction.throughput.set_flush_written(written);
+        }
         self.request(bytes);
     }
 

@@ -1,5 +1,5 @@
 //! Running a compaction that was chosen: tables of a level and those that they overlap in the level
-//! below become new tables there.
+//! below become new tables there, one part after the other (`compaction`).
 
 use super::background_error::{Work, is_retryable};
 use super::build::{BuildOptions, LowerLevels};
@@ -11,19 +11,22 @@ use crate::compaction::{
     pick_table, targets,
 };
 use crate::error::{Error, Result};
-use crate::iterator::{Child, LevelCursor, Merge};
+use crate::iterator::{BoundedCursor, Child, LevelCursor, Merge};
 use crate::open_table::OpenTable;
 use crate::options::Options;
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
-use crate::read_state::ReadState;
 use crate::table::ReadOptions;
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A table that is written anew in its place may be larger than others by this part.
 const IN_PLACE_SLACK_PART: u64 = 4;
+/// How many times `level_base_bytes` the level may have that level 0 is merged into.
+const BASE_TIMES: u64 = 4;
 
 /// How many times larger a level is than the one above it.
 const LEVEL_FACTOR: u64 = 10;
@@ -32,7 +35,9 @@ impl Options {
     pub(crate) fn compaction(&self) -> CompactionOptions {
         CompactionOptions {
             level0_tables: self.level0_tables,
+            level0_bytes: (self.memtable_bytes as u64).saturating_mul(self.level0_tables as u64),
             level_base_bytes: self.level_base_bytes,
+            base_times: BASE_TIMES,
             level_factor: LEVEL_FACTOR,
             table_bytes: self.table_bytes,
         }
@@ -68,6 +73,7 @@ impl Db {
                 run_manual(job)?;
             }
         }
+        inner.garbage.wait();
         Ok(())
     }
 }
@@ -114,11 +120,12 @@ impl Db {
         };
         while let Some((level, number)) = old_table() {
             if let Some(mut job) = CompactionJob::of_table(inner, level, number)? {
-                let blobs = job.read_state.version.blobs().keys().copied();
+                let blobs = job.version.blobs().keys().copied();
                 job.due = Due::all(blobs.filter(|number| *number < first_new));
                 run_manual(job)?;
             }
         }
+        inner.garbage.wait();
         Ok(())
     }
 }
@@ -193,7 +200,9 @@ pub(crate) fn compact_once(inner: &Inner) -> Result<bool> {
 /// A compaction whose tables nobody else takes meanwhile.
 struct CompactionJob<'a> {
     inner: &'a Inner,
-    read_state: Arc<ReadState>,
+    /// The version that it was chosen in. Of tables, it holds the names alone: their files go when
+    /// their part is done.
+    version: Arc<Version>,
     compaction: Compaction,
     /// The oldest moment in use, when it was chosen.
     oldest: u64,
@@ -202,6 +211,8 @@ struct CompactionJob<'a> {
     /// The blob files whose values are written anew.
     due: Due,
     id: Option<CompactionId>,
+    /// Bytes of the upper tables that the parts so far have taken down.
+    retired_bytes: Cell<u64>,
 }
 
 impl<'a> CompactionJob<'a> {
@@ -211,7 +222,8 @@ impl<'a> CompactionJob<'a> {
         let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
         let compaction =
             pick(&read_state.version, &inner.options.compaction(), &in_progress, oldest)?;
-        Some(CompactionJob::start(inner, &mut in_progress, read_state, compaction, oldest))
+        let version = Arc::clone(&read_state.version);
+        Some(CompactionJob::start(inner, &mut in_progress, version, compaction, oldest))
     }
 
     /// Writes a table anew whose blob files are mostly dead. `None` if there is none that is free.
@@ -233,7 +245,8 @@ impl<'a> CompactionJob<'a> {
                 Manual::Busy | Manual::Done => None,
             }
         })?;
-        Some(CompactionJob::start(inner, &mut in_progress, read_state, compaction, oldest))
+        let version = Arc::clone(&read_state.version);
+        Some(CompactionJob::start(inner, &mut in_progress, version, compaction, oldest))
     }
 
     /// `None` when the level has nothing to give. Waits while others have what is wanted.
@@ -269,13 +282,9 @@ impl<'a> CompactionJob<'a> {
                 Manual::Done => return Ok(None),
                 Manual::Run(compaction) => {
                     let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
-                    let job = CompactionJob::start(
-                        inner,
-                        &mut in_progress,
-                        read_state,
-                        *compaction,
-                        oldest,
-                    );
+                    let version = Arc::clone(&read_state.version);
+                    let job =
+                        CompactionJob::start(inner, &mut in_progress, version, *compaction, oldest);
                     return Ok(Some(job));
                 }
                 Manual::Busy => {}
@@ -291,89 +300,141 @@ impl<'a> CompactionJob<'a> {
     fn start(
         inner: &'a Inner,
         in_progress: &mut InProgressCompactions,
-        read_state: Arc<ReadState>,
+        version: Arc<Version>,
         compaction: Compaction,
         oldest: u64,
     ) -> Self {
         // After `oldest` was asked for: what was pinned since is not older than that.
         let is_unpinned = inner.read_path.snapshots.len() == 0;
         let id = Some(in_progress.start(&compaction, &inner.options.comparator));
-        let due = due(inner, &read_state.version);
-        CompactionJob { inner, read_state, compaction, oldest, is_unpinned, due, id }
+        let due = due(inner, &version);
+        let retired_bytes = Cell::new(0);
+        CompactionJob { inner, version, compaction, oldest, is_unpinned, due, id, retired_bytes }
     }
 
     fn run(&self) -> Result<()> {
-        let CompactionJob { inner, read_state, compaction, .. } = self;
+        let CompactionJob { inner, compaction, .. } = self;
         if compaction.trivial_move {
             inner.install(&compaction.move_edit(), (&[], &[]), None)?;
             Counters::add(&inner.counters.trivial_moves, 1);
             return Ok(());
         }
         let begin_ns = inner.compaction.throughput.now_ns();
-        let order = &inner.options.comparator;
-        let inputs = self.inputs();
-        if inner.options.paranoid_checks {
-            inputs.iter().flatten().try_for_each(|table| table.table().verify())?;
-        }
-        let tables = inputs.iter().flatten();
-        // Most tables have no range tombstones.
-        let indexes = tables.filter_map(|table| table.table().range_tombstones());
-        let ranges: Vec<RangeTombstone> = indexes.flat_map(|index| index.ranges()).collect();
+        let ranges = self.range_tombstones();
         let seen = ranges.iter().filter(|range| range.sequence <= self.oldest);
-        let read =
-            not_fully_deleted(inputs, RangeTombstoneIndex::new(seen.cloned(), order).as_ref());
-        let bytes_read = read.iter().flatten().map(|table| table.file().bytes).sum();
-        let mut entries = Merge::new(self.children(read), order.clone());
+        let hiding = RangeTombstoneIndex::new(seen.cloned(), &inner.options.comparator);
+        let parts = compaction.parts(&inner.options.compaction());
+        parts.iter().try_for_each(|part| self.run_part(part, &ranges, hiding.as_ref()))?;
+        if compaction.level == 0 && compaction.output_level > 0 {
+            inner.compaction.throughput.record_level0(begin_ns, self.upper_bytes());
+        }
+        let counters = &inner.counters;
+        Counters::add(&counters.compactions, 1);
+        let level = &counters.levels[compaction.output_level];
+        Counters::add(&level.runs, 1);
+        Counters::add(&level.upper_tables, compaction.inputs[0].len() as u64);
+        Counters::add(&level.lower_tables, compaction.inputs[1].len() as u64);
+        Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
+        Ok(())
+    }
+
+    /// Merges a part, and installs it.
+    fn run_part(
+        &self,
+        part: &Range<usize>,
+        ranges: &[RangeTombstone],
+        hiding: Option<&RangeTombstoneIndex>,
+    ) -> Result<()> {
+        let CompactionJob { inner, compaction, version, .. } = self;
+        let begin_ns = inner.compaction.throughput.now_ns();
+        let order = &inner.options.comparator;
+        let blobs = Arc::clone(&inner.read_state().blobs);
+        let inputs = self.inputs(part);
+        let is_last = part.end == compaction.inputs[1].len();
+        if inner.options.paranoid_checks {
+            // The upper tables once, before anything is written.
+            let skipped = usize::from(part.start > 0);
+            inputs.iter().skip(skipped).flatten().try_for_each(|table| table.table().verify())?;
+        }
+        let read = not_fully_deleted(inputs, hiding);
+        // Each part reads a piece of the upper tables. They count once.
+        let counted = read.iter().skip(usize::from(!is_last)).flatten();
+        let bytes_read = counted.map(|table| table.file().bytes).sum();
+        let bounds = compaction.part_bounds(part);
+        let merged = Merge::new(self.children(read), order.clone());
+        let mut entries = BoundedCursor::new(merged, order, bounds);
         let within = compaction.output_level == 0;
         // A table that is written anew in its place may grow a little, and is no two tables for it.
         let is_in_place = compaction.level == compaction.output_level;
         let slack = if is_in_place { inner.options.table_bytes / IN_PLACE_SLACK_PART } else { 0 };
         let options = BuildOptions {
             level: compaction.output_level,
-            base: targets(&read_state.version, &inner.options.compaction()).base,
+            base: targets(version, &inner.options.compaction()).base,
             is_urgent: false,
             table_bytes: if within { u64::MAX } else { inner.options.table_bytes + slack },
             // Not an older one than the choice was made for, or it would be made again.
             oldest: self.oldest,
             // One table is the point of a compaction within level 0.
             splits: (!within).then(|| compaction.splits(&inner.options.compaction())),
-            ranges,
-            below: &LevelsBelowOutput { compaction, version: &read_state.version },
+            ranges: ranges.iter().filter_map(|range| range.within(bounds, order)).collect(),
+            below: &LevelsBelowOutput { compaction, version },
             dropped: inner.compaction.drop_filter.get().filter(|_| self.is_unpinned),
-            values: Some((&*read_state.blobs, &self.due)),
+            values: Some((&*blobs, &self.due)),
         };
         let built = inner.build(&mut entries, options)?;
-        if compaction.level == 0 && !within {
-            let bytes = compaction.inputs[0].iter().map(|file| file.bytes).sum();
-            inner.compaction.throughput.record_level0(begin_ns, bytes);
-        }
+        drop(entries);
         let files = built.tables.iter().map(|table| Arc::clone(table.file()));
-        let blobs = built.blobs.iter().map(|blob| *blob.meta()).collect();
-        let edit = VersionEdit { blobs, ..compaction.edit(files) };
+        let new_blobs = built.blobs.iter().map(|blob| *blob.meta()).collect();
+        let edit = VersionEdit { blobs: new_blobs, ..compaction.part_edit(part, files) };
         inner.install(&edit, (&built.tables, &built.blobs), None)?;
-        let counters = &inner.counters;
-        Counters::add(&counters.compactions, 1);
+        let (counters, throughput) = (&inner.counters, &inner.compaction.throughput);
+        throughput.record_compaction(begin_ns, built.bytes);
+        if !is_last {
+            self.retire(part);
+        }
         Counters::add(&counters.compaction_bytes_read, bytes_read);
         Counters::add(&counters.compaction_bytes_written, built.bytes);
         Counters::add(&counters.blob_bytes_written, built.blob_bytes);
         Counters::add(&counters.table_writes, built.writes);
         let level = &counters.levels[compaction.output_level];
-        Counters::add(&level.runs, 1);
-        Counters::add(&level.upper_tables, compaction.inputs[0].len() as u64);
-        Counters::add(&level.lower_tables, compaction.inputs[1].len() as u64);
         Counters::add(&level.written_tables, built.tables.len() as u64);
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
-        Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
         Ok(())
     }
 
-    /// The tables that are merged: of the upper level and of the lower one.
-    fn inputs(&self) -> [Vec<Arc<OpenTable>>; 2] {
-        let Compaction { level, output_level, inputs, .. } = &self.compaction;
-        let [upper, lower] = inputs;
-        [(*level, upper), (*output_level, lower)]
-            .map(|(level, files)| files.iter().map(|file| self.table(level, file.number)).collect())
+    /// The part is done: the same part of the upper tables counts as being where it belongs.
+    fn retire(&self, part: &Range<usize>) {
+        let parts = self.compaction.inputs[1].len() as u64;
+        let bytes = self.upper_bytes() / parts * part.len() as u64;
+        self.retired_bytes.set(self.retired_bytes.get() + bytes);
+        self.inner.compaction.throughput.retire(bytes);
+        self.inner.update_write_controller();
+    }
+
+    fn upper_bytes(&self) -> u64 {
+        self.compaction.inputs[0].iter().map(|file| file.bytes).sum()
+    }
+
+    /// The range tombstones of all inputs. Most tables have none.
+    fn range_tombstones(&self) -> Vec<RangeTombstone> {
+        let inputs = self.inputs(&(0..self.compaction.inputs[1].len()));
+        let tables = inputs.iter().flatten();
+        let indexes = tables.filter_map(|table| table.table().range_tombstones());
+        indexes.flat_map(|index| index.ranges()).collect()
+    }
+
+    /// The tables that a part merges: of the upper level and of the lower one.
+    fn inputs(&self, part: &Range<usize>) -> [Vec<Arc<OpenTable>>; 2] {
+        let Compaction { level, output_level, inputs: [upper, lower], .. } = &self.compaction;
+        let read_state = self.inner.read_state();
+        let open = |level: usize, file: &Arc<FileMeta>| {
+            let found =
+                read_state.levels[level].iter().find(|table| table.file().number == file.number);
+            Arc::clone(found.expect("a compaction is chosen among the open tables of the store"))
+        };
+        [(*level, &upper[..]), (*output_level, &lower[part.clone()])]
+            .map(|(level, files)| files.iter().map(|file| open(level, file)).collect())
     }
 
     /// Cursors over these of the inputs.
@@ -393,19 +454,14 @@ impl<'a> CompactionJob<'a> {
         }
         children
     }
-
-    fn table(&self, level: usize, number: u64) -> Arc<OpenTable> {
-        let found =
-            self.read_state.levels[level].iter().find(|table| table.file().number == number);
-        Arc::clone(found.expect("a compaction is chosen among the open tables of its read state"))
-    }
 }
 
 /// Runs a compaction whatever the version says of it.
 #[cfg(test)]
 pub(super) fn run_chosen(inner: &Inner, compaction: Compaction) -> Result<()> {
     let mut in_progress = inner.compaction.in_progress.lock();
-    let job = CompactionJob::start(inner, &mut in_progress, inner.read_state(), compaction, 0);
+    let version = Arc::clone(&inner.read_state().version);
+    let job = CompactionJob::start(inner, &mut in_progress, version, compaction, 0);
     drop(in_progress);
     job.run()
 }
@@ -415,6 +471,8 @@ impl Drop for CompactionJob<'_> {
         if let Some(id) = self.id.take() {
             self.inner.compaction.in_progress.lock().finish(id);
         }
+        self.inner.compaction.throughput.unretire(self.retired_bytes.take());
+        self.inner.update_write_controller();
         self.inner.wake_background();
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
         rotate_nonempty(inner, &exchange);
     }
     while flush_oldest(inner)? {}
+    inner.garbage.wait();
     Ok(())
 }
 
@@ -38,12 +39,16 @@ pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
     let _alone = inner.write_path.flush_lock.lock();
     // Somebody else may have met a failure that is final meanwhile.
     inner.check_poison()?;
-    let read_state = inner.read_state();
-    let [.., above, oldest] = read_state.memtables.as_slice() else {
+    // The memtable alone: a whole read state would keep the files that compactions replace.
+    let oldest = match inner.read_state().memtables.as_slice() {
+        [.., above, oldest] => Some((Arc::clone(oldest), above.first_sequence())),
+        _ => None,
+    };
+    let Some((oldest, end)) = oldest else {
         inner.background_succeeded(Work::Flush);
         return Ok(false);
     };
-    let written = write(inner, oldest, above.first_sequence());
+    let written = write(inner, &oldest, end);
     written.inspect_err(|error| inner.background_failed(Work::Flush, error))?;
     inner.background_succeeded(Work::Flush);
     Ok(true)
@@ -58,6 +63,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         backoff.wait();
     }
     let begin_ns = inner.compaction.throughput.now_ns();
+    inner.compaction.throughput.set_flush_written(0);
     memtable.make_immutable();
     let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
     let options = BuildOptions {

@@ -1,6 +1,7 @@
 //! Putting new tables into the store: first into the manifest, then into the read state.
 
 use super::Inner;
+use super::pacing::Pace;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::open_blob::{BlobFiles, OpenBlob};
@@ -52,9 +53,14 @@ impl Inner {
         let memtables = read_state.memtables.iter().filter(kept).cloned().collect();
         // What is left is named by no version.
         open.values().for_each(|table| table.set_obsolete());
-        self.read_path.replace(ReadState::new(memtables, version, levels, blobs), &exchange);
+        let next = ReadState::new(memtables, version, levels, blobs, &self.garbage);
+        self.read_path.replace(next, &exchange);
         self.update_write_controller();
-        drop((open, read_state));
+        drop(exchange);
+        drop(manifest);
+        // Writers wait for the exchange lock, and files take their time to go.
+        self.garbage.leave(open);
+        drop(read_state);
         free_exchanged();
         Ok(())
     }
@@ -62,28 +68,11 @@ impl Inner {
     /// Sets the write controller for the current read state: writers go on, are slowed down, or
     /// stop.
     pub(crate) fn update_write_controller(&self) {
-        let read_state = self.read_state();
-        let (immutable, level0) = (read_state.memtables.len() - 1, read_state.levels[0].len());
-        let (options, throughput) = (&self.options, &self.compaction.throughput);
         let controller = &self.write_path.controller;
-        let immutable_max = options.immutable_memtables_max;
-        // Without threads that compact, a writer would wait for nothing.
-        let compacts = options.compaction_threads > 0;
-        if immutable > immutable_max || (compacts && level0 >= options.level0_stop) {
-            controller.stop();
-            return;
-        }
-        // A tenth slower than flushes, so that the memtables never fill up.
-        let flush = throughput.flush().filter(|_| immutable > 0 && immutable == immutable_max);
-        let flush = flush.map(|rate| rate - rate / 10);
-        // From twice the rate of compactions of level 0 down to nothing, evenly.
-        let merge = throughput.level0().filter(|_| compacts && level0 >= options.level0_slow);
-        let span = (options.level0_stop - options.level0_slow).max(1) as u64;
-        let left = options.level0_stop.saturating_sub(level0) as u64;
-        let merge = merge.map(|rate| rate.saturating_mul(2 * left) / span);
-        match flush.into_iter().chain(merge).min() {
-            Some(bytes_per_ms) => controller.slow_down(bytes_per_ms),
-            None => controller.release(),
+        match self.pace() {
+            Pace::Free => controller.release(),
+            Pace::Rate(bytes_per_ms) => controller.slow_down(bytes_per_ms),
+            Pace::Stop => controller.stop(),
         }
     }
 }

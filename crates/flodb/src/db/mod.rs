@@ -4,6 +4,8 @@
 //!   writers        write controller, key locks, log, memtable         write.rs, append.rs
 //!   readers        read state --> memtables --> level 0 --> levels    read.rs
 //!   rotation       a full memtable is immutable, a new one is active  rotate.rs
+//!   ahead          the next segment of the log, sorted tails         ahead.rs
+//!   free           memtables and tables that no reader holds       garbage.rs
 //!   flush thread   oldest immutable memtable --> table of level 0     flush.rs
 //!   compaction     tables of two levels --> tables of the lower one   compact.rs
 //!   ingestion      tables from outside --> the lowest level possible  ingest.rs
@@ -29,6 +31,7 @@
 //!
 //! [`Log::published`]: keyrack_wal::Log::published
 
+mod ahead;
 mod append;
 mod background;
 mod background_error;
@@ -38,11 +41,13 @@ mod checkpoint;
 mod compact;
 mod compaction_state;
 mod flush;
+mod garbage;
 mod ingest;
 mod install;
 mod key_locks;
 mod multi_get;
 mod open;
+mod pacing;
 mod property;
 mod ranked_lock;
 mod rate_limiter;
@@ -60,6 +65,7 @@ mod write;
 mod write_controller;
 mod write_path;
 
+pub(crate) use garbage::Garbage;
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
 pub(crate) use open::take_lock;
 pub(crate) use read_only::settled;
@@ -68,6 +74,7 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::read_state::ReadState;
 use crate::snapshot::Pinned;
+use ahead::Ahead;
 use background::{Background, Signal};
 use background_error::{BackgroundErrors, Work};
 use compaction_state::CompactionState;
@@ -130,6 +137,10 @@ pub(crate) struct Inner {
     pub(crate) errors: BackgroundErrors,
     /// Wakes the threads of the background.
     pub(crate) signal: Signal,
+    /// Wakes the thread that makes ahead what writers need.
+    pub(crate) ahead: Ahead,
+    /// What is left of read states, on its way to the thread that frees it.
+    pub(crate) garbage: Arc<Garbage>,
     pub(crate) counters: Counters,
     /// Keeps others out of the directory. None for reading only.
     pub(crate) directory_lock: Option<Box<dyn Lock>>,

@@ -5,10 +5,12 @@
 //! Nothing of what is on disk changes before all of it has been read. Opening for reading only
 //! ends there, see `read_only`.
 
+use super::ahead::Ahead;
 use super::append::size_of;
 use super::background::{Background, Signal};
 use super::background_error::BackgroundErrors;
 use super::compaction_state::CompactionState;
+use super::garbage::Garbage;
 use super::read_path::ReadPath;
 use super::rotate::new_memtable;
 use super::stats::Counters;
@@ -179,7 +181,9 @@ pub(crate) fn assemble(
     active.set_first_sequence(log.reserved());
     let mut memtables = vec![active];
     memtables.extend(replay.memtables.into_iter().rev());
-    let read_state = ReadState::new(memtables, Arc::clone(&state.version), levels, Arc::new(blobs));
+    let garbage = Arc::new(Garbage::default());
+    let (version, blobs) = (Arc::clone(&state.version), Arc::new(blobs));
+    let read_state = ReadState::new(memtables, version, levels, blobs, &garbage);
     let errors = BackgroundErrors::new();
     let directory_lock = match access {
         Access::Write(directory_lock) => Some(directory_lock),
@@ -198,6 +202,8 @@ pub(crate) fn assemble(
         compaction: CompactionState::new(options.table_bytes_per_second),
         errors,
         signal: Signal::default(),
+        ahead: Ahead::default(),
+        garbage,
         counters: Counters::new(options.counts_reads),
         directory_lock,
         options,
@@ -336,6 +342,7 @@ fn log_options(fs: &dyn Fs, options: &Options, state: &State, sync: Sync) -> Log
         first_lsn: (state.last_sequence + 1).max(state.log_from),
         id: if begun { state.log_id } else { keyrack_wal::new_id(fs) },
         begun,
+        prepared_by_caller: true,
     }
 }
 

@@ -63,12 +63,9 @@ pub(super) fn replace_active(inner: &Inner, new: Arc<Memtable>, exchange: &Excha
     let read_state = inner.read_state();
     let mut memtables = vec![Arc::clone(&new)];
     memtables.extend(read_state.memtables.iter().cloned());
-    let next = ReadState::new(
-        memtables,
-        Arc::clone(&read_state.version),
-        read_state.levels.clone(),
-        Arc::clone(&read_state.blobs),
-    );
+    let (version, levels) = (Arc::clone(&read_state.version), read_state.levels.clone());
+    let blobs = Arc::clone(&read_state.blobs);
+    let next = ReadState::new(memtables, version, levels, blobs, &inner.garbage);
     inner.read_path.replace(next, exchange);
     new.set_first_sequence(inner.write_path.log.reserved());
     inner.update_write_controller();

@@ -20,6 +20,12 @@ pub(crate) struct Throughput {
     level0_end_ns: AtomicU64,
     /// Bytes of tables that a thousand bytes of the log become: fewer when keys are written again.
     table_permille: AtomicU64,
+    /// Bytes of tables that a compaction writes in a millisecond; 0 before the first one.
+    compaction: AtomicU64,
+    /// Bytes of the table that is being flushed.
+    flush_written: AtomicU64,
+    /// Of the bytes that the compactions in progress take out of their level, those that are done.
+    retired: AtomicU64,
 }
 
 impl Throughput {
@@ -30,6 +36,9 @@ impl Throughput {
             level0: AtomicU64::new(0),
             level0_end_ns: AtomicU64::new(0),
             table_permille: AtomicU64::new(1000),
+            compaction: AtomicU64::new(0),
+            flush_written: AtomicU64::new(0),
+            retired: AtomicU64::new(0),
         }
     }
 
@@ -54,6 +63,48 @@ impl Throughput {
         let since_ns = now_ns.saturating_sub(last_ns).min(took_ns.saturating_mul(4)).max(took_ns);
         let permille = self.table_permille.load(Ordering::Relaxed);
         average_in(&self.level0, table_bytes.saturating_mul(1000) / permille, since_ns);
+    }
+
+    /// A compaction, or a part of one, has written so many bytes since `begin_ns`.
+    pub(crate) fn record_compaction(&self, begin_ns: u64, written_bytes: u64) {
+        average_in(&self.compaction, written_bytes, self.now_ns().saturating_sub(begin_ns));
+    }
+
+    /// A part of a compaction is done: so many bytes of its upper level are where they belong.
+    pub(crate) fn retire(&self, bytes: u64) {
+        self.retired.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The compaction is over, and the version says so.
+    pub(crate) fn unretire(&self, bytes: u64) {
+        self.retired.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// What has been retired.
+    pub(crate) fn retired(&self) -> u64 {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// The flush has written so many bytes of its table; none when it begins.
+    pub(crate) fn set_flush_written(&self, bytes: u64) {
+        self.flush_written.store(bytes, Ordering::Relaxed);
+    }
+
+    /// About how much of a memtable of so many bytes is in the table that is being flushed, in
+    /// thousandths.
+    pub(crate) fn flush_permille(&self, memtable_bytes: u64) -> u64 {
+        let table = self.table_permille.load(Ordering::Relaxed).saturating_mul(memtable_bytes);
+        self.flush_written.load(Ordering::Relaxed).saturating_mul(1_000_000) / table.max(1)
+    }
+
+    /// Bytes of tables that a compaction writes in a millisecond, once there was one.
+    pub(crate) fn compaction(&self) -> Option<u64> {
+        known(&self.compaction)
+    }
+
+    /// Bytes of the log that become so many bytes of tables.
+    pub(crate) fn log_bytes(&self, table_bytes: u64) -> u64 {
+        table_bytes.saturating_mul(1000) / self.table_permille.load(Ordering::Relaxed)
     }
 
     /// Bytes of the log that flushes take in a millisecond, once there was one.

@@ -147,7 +147,7 @@ impl Inner {
     /// Lets a writer of so many bytes in, when the store takes writes and the background keeps up.
     #[inline]
     pub(super) fn admit(&self, bytes: usize) -> Result<()> {
-        if self.write_path.controller.admit(bytes as u64) {
+        if self.write_path.controller.admit(bytes as u64, || self.pace()) {
             self.check_background_error()?;
             Counters::add(&self.counters.waits, 1);
         }

@@ -8,11 +8,11 @@
 //! | stop | too many memtables are immutable, or level 0 is full | waits until that changes |
 //! | refused | the disk is full | passes, and asks why it must not write |
 //!
-//! Each change of the read state sets the state (`install`). The rate of a slowdown follows the
-//! measured throughput, so that writers rarely stop: many waits of a millisecond, and none of a
-//! hundred.
+//! Each change of the read state sets the state (`install`). In a slowdown, every writer that waits
+//! asks for the rate of the moment (`pacing`).
 
 use super::lock;
+use super::pacing::Pace;
 use super::token_bucket::TokenBucket;
 use keyrack_measure::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,25 +57,25 @@ impl WriteController {
     }
 
     /// Returns when a writer of so many bytes may go on. Whether it had to wait, or has to ask
-    /// whether it may write at all.
+    /// whether it may write at all. `pace` tells what the read state allows now.
     #[inline]
-    pub(crate) fn admit(&self, bytes: u64) -> bool {
+    pub(super) fn admit(&self, bytes: u64, pace: impl Fn() -> Pace) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         if state == RELEASED || (state < REFUSED && self.bucket.take(bytes)) {
             return false;
         }
-        self.wait();
+        self.wait(&pace);
         true
     }
 
     #[cold]
-    fn wait(&self) {
+    fn wait(&self, pace: &dyn Fn() -> Pace) {
         let mut held = lock(&self.fixed);
         loop {
             let pause = match self.state.load(Ordering::Relaxed) {
                 RELEASED | REFUSED => return,
                 STOPPED => LOOK_AGAIN,
-                bytes_per_ms => match self.bucket.fill(bytes_per_ms) {
+                bytes_per_ms => match self.bucket.fill(rate_of(pace(), bytes_per_ms)) {
                     None => return,
                     Some(wait_ns) => Duration::from_nanos(wait_ns.min(PAUSE_NS_MAX)),
                 },
@@ -134,5 +134,14 @@ impl WriteController {
             *fixed = Fixed::Not;
             self.state.store(RELEASED, Ordering::Relaxed);
         }
+    }
+}
+
+/// The rate of a slowdown. What the read state asks for instead of one comes with its next change:
+/// until then, `last` counts.
+fn rate_of(pace: Pace, last: u64) -> u64 {
+    match pace {
+        Pace::Rate(bytes_per_ms) => bytes_per_ms.clamp(RELEASED + 1, REFUSED - 1),
+        Pace::Free | Pace::Stop => last,
     }
 }

@@ -1,10 +1,12 @@
 //! Walking over a store: one sequence of user keys out of all levels.
 
+mod bounded;
 mod level;
 mod merge;
 mod range_tombstones;
 mod user;
 
+pub(crate) use bounded::BoundedCursor;
 pub(crate) use level::LevelCursor;
 pub(crate) use merge::{Child, Merge};
 pub(crate) use range_tombstones::{TombstoneSource, VisibleTombstones};

@@ -66,6 +66,9 @@ const UNITS_MAX: u64 = 1 << 31;
 /// The most entries of an arena.
 const ENTRIES_MAX: usize = 1 << 30;
 
+/// Huge pages that are made when the middle of the one before is reached.
+const HUGE_PAGES_AHEAD: u64 = 2;
+
 /// Units of a huge page.
 const HUGE_UNITS: u64 = (HUGE_BYTES / UNIT_BYTES) as u64;
 
@@ -155,6 +158,8 @@ pub(super) struct Arena {
     units_end: u64,
     entries_max: u64,
     state: CachePadded<AtomicU64>,
+    /// The unit from which on huge pages are about to be needed; 0 when they are made.
+    wanted: CachePadded<AtomicU64>,
 }
 
 impl Arena {
@@ -173,6 +178,7 @@ impl Arena {
             units_end,
             entries_max: entries_max as u64,
             state: CachePadded::new(AtomicU64::new(u64::from(FIRST_UNIT))),
+            wanted: CachePadded::new(AtomicU64::new(0)),
         }
     }
 
@@ -253,14 +259,31 @@ impl Arena {
         prefetch(at.wrapping_add(64));
     }
 
-    /// Whoever reaches the middle of a huge page has the next one made. Threads that met at its
-    /// start would all clear a page, 2 MiB each, and all but one of them for nothing.
+    /// Whoever reaches the middle of a huge page asks for the next ones. To clear one takes as long
+    /// as hundreds of inserts. Threads that met at its start would all do so, and all but one of
+    /// them for nothing.
     #[inline]
-    fn make_ahead(&self, handle: Handle, units: u64) {
+    fn ask_ahead(&self, handle: Handle, units: u64) {
         let (from, to) = (u64::from(handle.0.get()), u64::from(handle.0.get()) + units);
         let half = HUGE_UNITS / 2;
         if (from + half) / HUGE_UNITS != (to + half) / HUGE_UNITS {
-            self.units.populate((to + half) / HUGE_UNITS * HUGE_UNITS);
+            // Relaxed: a hint.
+            self.wanted.store((to + half) / HUGE_UNITS * HUGE_UNITS, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody should call [`Self::make_ahead`]. One load.
+    #[inline]
+    pub(super) fn wants_ahead(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes the huge pages that were asked for. Where nobody calls it, a page is made by the first
+    /// thread that writes to it.
+    pub(super) fn make_ahead(&self) {
+        let wanted = self.wanted.swap(0, Ordering::Relaxed);
+        if wanted > 0 {
+            (0..HUGE_PAGES_AHEAD).for_each(|page| self.units.populate(wanted + page * HUGE_UNITS));
         }
     }
 
@@ -401,7 +424,7 @@ impl Reservation<'_> {
         self.index += 1;
         self.unit += units as u32;
         let handle = Handle(NonZeroU32::new(unit).expect("the void entry lies before all others"));
-        self.arena.make_ahead(handle, units);
+        self.arena.ask_ahead(handle, units);
         let entry = self.arena.entry(handle);
         // An entry that fits into an arena has lengths of 32 bits, see `Size::of`.
         entry.put(4, &(key.len() as u32).to_le_bytes());

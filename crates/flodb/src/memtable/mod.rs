@@ -234,11 +234,21 @@ impl Memtable {
     }
 
     /// Whether so many entries are in no run that someone should [`Self::sort_tail`], so that the
-    /// next cursor need not, and nobody is about it. One load, unless there are so many: for each
-    /// write.
+    /// next cursor need not. One load: for each write.
     #[inline]
     pub(crate) fn needs_sort(&self) -> bool {
-        self.runs.tail(self.arena.count()) > self.tail_entries_max && !self.runs.is_sorting()
+        self.runs.tail(self.arena.count()) > self.tail_entries_max
+    }
+
+    /// Whether somebody should call [`Self::make_ahead`]. One load: for each write.
+    #[inline]
+    pub(crate) fn wants_ahead(&self) -> bool {
+        self.arena.wants_ahead()
+    }
+
+    /// Makes memory that the next inserts would otherwise make. Any thread.
+    pub(crate) fn make_ahead(&self) {
+        self.arena.make_ahead();
     }
 
     /// A cursor over all entries up to `upto`, if that is a published sequence, and in any case

@@ -25,7 +25,7 @@ use super::rank::Rank;
 use super::run::Run;
 use crate::key::SEQUENCE_MAX;
 use keyrack_concurrent::atomic::{AtomicU32, Mutex, MutexGuard, Ordering};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 
 /// Runs, the longest first. Together they hold each taken entry once, but for late ones.
 pub(super) type Runs = Arc<[Arc<Run>]>;
@@ -74,11 +74,6 @@ impl SortedRuns {
     pub(super) fn tail(&self, count: u32) -> usize {
         // Relaxed: a hint, nothing is read on the strength of it.
         count.saturating_sub(self.sorted.load(Ordering::Relaxed)) as usize
-    }
-
-    /// Whether somebody sorts right now.
-    pub(super) fn is_sorting(&self) -> bool {
-        matches!(self.work.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     fn made(&self, rank: Rank<'_>, upto: u64) -> Option<Runs> {

@@ -4,6 +4,7 @@
 //! compaction as `reason from->to [inputs] [inputs below] /grandparents/`, with `move` for a
 //! trivial move.
 
+mod amplification;
 mod simulation;
 
 use super::pick::{Targets, targets};
@@ -15,6 +16,8 @@ use crate::version::tests::{dense, plain, sized, version};
 fn options() -> CompactionOptions {
     CompactionOptions {
         level0_tables: 4,
+        level0_bytes: 400,
+        base_times: 1,
         level_base_bytes: 1_000,
         level_factor: 10,
         table_bytes: 100,

@@ -34,6 +34,8 @@ impl Simulated {
     fn new(draw: &mut Draw) -> Self {
         let options = CompactionOptions {
             level0_tables: 4,
+            level0_bytes: 400,
+            base_times: 1,
             level_base_bytes: 200 + draw.below(400),
             level_factor: 2 + draw.below(4),
             table_bytes: 40 + draw.below(100),
