@@ -196,8 +196,8 @@ impl Files {
         }
     }
 
-    /// Whether a record of so many bytes, at this offset of segment `number`, comes to a place where
-    /// the next segment should be created, unless it exists.
+    /// Whether a record of so many bytes, at this offset of segment `number`, comes to a place
+    /// where the next segment should be created, unless it exists.
     #[inline]
     pub(crate) fn is_ahead_due(&self, number: u64, offset: u64, bytes: u64) -> bool {
         let segment_bytes = self.options.segment_bytes;

@@ -44,8 +44,8 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Lower tables of a part of a compaction, about. More make fewer small tables at the ends of parts,
-/// and take more disk.
+/// Lower tables of a part of a compaction, about. More of them make fewer small tables at the ends
+/// of parts, and take more disk.
 const PART_TABLES: u64 = 3;
 
 /// What the choice of compactions depends on besides the version.
@@ -57,9 +57,9 @@ pub(crate) struct CompactionOptions {
     pub(crate) level0_bytes: u64,
     /// Bytes of the first level with a size, at most; of every level that has one, at least.
     pub(crate) level_base_bytes: u64,
-    /// The level that level 0 is merged into grows to so many times `level_base_bytes` before another
-    /// one comes between. As long as one merge of level 0 costs no more than a few times its bytes,
-    /// a level between would cost more, and its bytes would be on disk twice.
+    /// The level that level 0 is merged into grows to so many times `level_base_bytes` before
+    /// another one comes between. As long as one merge of level 0 costs no more than a few times
+    /// its bytes, a level between would cost more, and its bytes would be on disk twice.
     pub(crate) base_times: u64,
     /// How many times larger a level is than the one above it. At least 2.
     pub(crate) level_factor: u64,

@@ -102,8 +102,11 @@ impl Inner {
         if inserted.full {
             rotate(self);
         }
-        if is_segment_due || inserted.is_ahead_due {
-            self.ahead.request(is_segment_due, inserted.is_ahead_due);
+        if is_segment_due {
+            self.ahead.segment.make();
+        }
+        if inserted.is_ahead_due {
+            self.ahead.memory.make();
         }
         Ok(end)
     }

@@ -1,5 +1,5 @@
-//! The threads behind a store: one that flushes, those that compact, and one that makes ahead what
-//! writers are about to need (`ahead`).
+//! The threads behind a store: one that flushes, those that compact, two that make ahead what
+//! writers are about to need (`ahead`), and one that frees what no reader holds (`garbage`).
 //!
 //! Each does its work as long as there is some, and sleeps until somebody changes the read state. A
 //! failure is final for the store, see the header of `db`. On a full disk the work is tried again
@@ -113,10 +113,15 @@ impl Background {
             background
                 .spawn(name, compact::compact_once, |inner, seen| inner.signal.sleep(seen))?;
         }
-        let ahead = Arc::clone(inner);
-        background.spawn_run("flodb-ahead".to_owned(), move || {
-            let _watch = Watch(&ahead);
-            ahead::run(&ahead);
+        let log = Arc::clone(inner);
+        background.spawn_run("flodb-log".to_owned(), move || {
+            let _watch = Watch(&log);
+            log.ahead.segment.serve(|| log.write_path.log.prepare());
+        })?;
+        let memory = Arc::clone(inner);
+        background.spawn_run("flodb-memory".to_owned(), move || {
+            let _watch = Watch(&memory);
+            memory.ahead.memory.serve(|| ahead::make_memory(&memory));
         })?;
         let free = Arc::clone(inner);
         inner.garbage.open();
@@ -152,7 +157,7 @@ impl Background {
     /// Ends the threads, after what they are doing.
     pub(crate) fn stop(&self) {
         self.inner.signal.change(true);
-        self.inner.ahead.signal.change(true);
+        self.inner.ahead.stop();
         self.inner.garbage.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has poisoned the store.

@@ -416,10 +416,11 @@ impl<'a> CompactionJob<'a> {
         self.compaction.inputs[0].iter().map(|file| file.bytes).sum()
     }
 
-    /// The range tombstones of all inputs. Most tables have none.
+    /// The range tombstones of all inputs.
     fn range_tombstones(&self) -> Vec<RangeTombstone> {
         let inputs = self.inputs(&(0..self.compaction.inputs[1].len()));
         let tables = inputs.iter().flatten();
+        // Most tables have no range tombstones.
         let indexes = tables.filter_map(|table| table.table().range_tombstones());
         indexes.flat_map(|index| index.ranges()).collect()
     }

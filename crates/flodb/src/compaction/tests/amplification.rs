@@ -2,9 +2,9 @@
 //! keep: a store of random keys, filled once and written once more, with one thread that compacts.
 //!
 //! A memtable becomes a table whenever the thread has written so many bytes as the rate of writers
-//! allows. The store may hold tables of level 0 up to the limit at which writers are nearly stopped;
-//! from there on the next memtable waits. A table of level 0 is as large as what it holds; nothing
-//! is compressed. The disk holds, besides the version, the outputs of the part in progress.
+//! allows. The store may hold tables of level 0 up to the limit at which writers are nearly
+//! stopped; from there on the next memtable waits. A table of level 0 is as large as what it holds;
+//! nothing is compressed. The disk holds, besides the version, the outputs of the part in progress.
 
 use super::*;
 use crate::key::Comparator;
@@ -32,7 +32,7 @@ struct Store {
     /// Which keys there are, and how many.
     is_there: Vec<bool>,
     live: u64,
-    /// The largest ratio of the bytes on disk to those of the live entries, once there is some data.
+    /// The largest ratio of the bytes on disk to those of the live entries, once there are some.
     space_max: f64,
 }
 
