@@ -45,7 +45,7 @@ pub(crate) struct Request {
 impl Ahead {
     /// The threads end after what they are doing.
     pub(super) fn stop(&self) {
-        [&self.segment, &self.memory].map(|request| request.signal.change(true));
+        [&self.segment, &self.memory].into_iter().for_each(|it| it.signal.change(true));
     }
 }
 

@@ -17,7 +17,6 @@ use crate::options::Options;
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use crate::table::ReadOptions;
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
-use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -211,8 +210,6 @@ struct CompactionJob<'a> {
     /// The blob files whose values are written anew.
     due: Due,
     id: Option<CompactionId>,
-    /// Bytes of the upper tables that the parts so far have taken down.
-    retired_bytes: Cell<u64>,
 }
 
 impl<'a> CompactionJob<'a> {
@@ -308,8 +305,7 @@ impl<'a> CompactionJob<'a> {
         let is_unpinned = inner.read_path.snapshots.len() == 0;
         let id = Some(in_progress.start(&compaction, &inner.options.comparator));
         let due = due(inner, &version);
-        let retired_bytes = Cell::new(0);
-        CompactionJob { inner, version, compaction, oldest, is_unpinned, due, id, retired_bytes }
+        CompactionJob { inner, version, compaction, oldest, is_unpinned, due, id }
     }
 
     fn run(&self) -> Result<()> {
@@ -389,9 +385,6 @@ impl<'a> CompactionJob<'a> {
         inner.install(&edit, (&built.tables, &built.blobs), None)?;
         let (counters, throughput) = (&inner.counters, &inner.compaction.throughput);
         throughput.record_compaction(begin_ns, built.bytes);
-        if !is_last {
-            self.retire(part);
-        }
         Counters::add(&counters.compaction_bytes_read, bytes_read);
         Counters::add(&counters.compaction_bytes_written, built.bytes);
         Counters::add(&counters.blob_bytes_written, built.blob_bytes);
@@ -401,15 +394,6 @@ impl<'a> CompactionJob<'a> {
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
         Ok(())
-    }
-
-    /// The part is done: the same part of the upper tables counts as being where it belongs.
-    fn retire(&self, part: &Range<usize>) {
-        let parts = self.compaction.inputs[1].len() as u64;
-        let bytes = self.upper_bytes() / parts * part.len() as u64;
-        self.retired_bytes.set(self.retired_bytes.get() + bytes);
-        self.inner.compaction.throughput.retire(bytes);
-        self.inner.update_write_controller();
     }
 
     fn upper_bytes(&self) -> u64 {
@@ -472,8 +456,6 @@ impl Drop for CompactionJob<'_> {
         if let Some(id) = self.id.take() {
             self.inner.compaction.in_progress.lock().finish(id);
         }
-        self.inner.compaction.throughput.unretire(self.retired_bytes.take());
-        self.inner.update_write_controller();
         self.inner.wake_background();
     }
 }

@@ -13,9 +13,10 @@
 //!                      slow    stop      bytes in the wrong level
 //! ```
 //!
-//! Both are computed anew whenever a writer waits, with the progress of the flush and the
-//! compactions that run. So the rate falls before there is a reason to stop, and the stop is for a
-//! disk that suddenly does nothing: many waits of a millisecond, and none of a hundred.
+//! Both are computed anew whenever a writer waits, with the progress of the flush. The tables of
+//! level 0 that are being merged count until the merge is over, since they are on disk until then.
+//! So the rate falls before there is a reason to stop, and the stop is for a disk that suddenly
+//! does nothing: many waits of a millisecond, and none of a hundred.
 //!
 //! **Debt.** A byte in level 0, or above the target of a level, has to be rewritten together with
 //! what it meets further down. `compaction::debt` estimates how many bytes that makes for all of
@@ -86,14 +87,14 @@ impl Inner {
         let options = self.options.compaction();
         let throughput = &self.compaction.throughput;
         let excess_bytes = excess(&read_state.version, &options);
-        let left = excess_bytes.saturating_sub(throughput.retired());
         let slow = options.excess_bytes_slow();
-        if left <= slow {
+        if excess_bytes <= slow {
             return None;
         }
         let merge = throughput.log_bytes(throughput.compaction()?);
         let debt = debt(&read_state.version, &options).max(excess_bytes);
-        Some(falling(share(merge, excess_bytes, debt), left, (slow, options.excess_bytes_stop())))
+        let steady = share(merge, excess_bytes, debt);
+        Some(falling(steady, excess_bytes, (slow, options.excess_bytes_stop())))
     }
 
     /// The rate that the number of tables in level 0 allows: readers look into each.

@@ -24,8 +24,6 @@ pub(crate) struct Throughput {
     compaction: AtomicU64,
     /// Bytes of the table that is being flushed.
     flush_written: AtomicU64,
-    /// Of the bytes that the compactions in progress take out of their level, those that are done.
-    retired: AtomicU64,
 }
 
 impl Throughput {
@@ -38,7 +36,6 @@ impl Throughput {
             table_permille: AtomicU64::new(1000),
             compaction: AtomicU64::new(0),
             flush_written: AtomicU64::new(0),
-            retired: AtomicU64::new(0),
         }
     }
 
@@ -68,21 +65,6 @@ impl Throughput {
     /// A compaction, or a part of one, has written so many bytes since `begin_ns`.
     pub(crate) fn record_compaction(&self, begin_ns: u64, written_bytes: u64) {
         average_in(&self.compaction, written_bytes, self.now_ns().saturating_sub(begin_ns));
-    }
-
-    /// A part of a compaction is done: so many bytes of its upper level are where they belong.
-    pub(crate) fn retire(&self, bytes: u64) {
-        self.retired.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// The compaction is over, and the version says so.
-    pub(crate) fn unretire(&self, bytes: u64) {
-        self.retired.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// What has been retired.
-    pub(crate) fn retired(&self) -> u64 {
-        self.retired.load(Ordering::Relaxed)
     }
 
     /// The flush has written so many bytes of its table; none when it begins.
