@@ -78,13 +78,16 @@ pub(crate) fn targets(version: &Version, options: &CompactionOptions) -> Targets
     Targets { base, needed: above(LAST_LEVEL), bytes }
 }
 
-/// Bytes that are not in the level that they belong to: those of level 0, and those above the
-/// targets. Without them, nearly all bytes of the store are live. O(levels).
+/// Bytes that are not in the level that they belong to: those of level 0 when it is due, and those
+/// above the targets. Without them, nearly all bytes of the store are live. O(levels).
 pub(crate) fn excess(version: &Version, options: &CompactionOptions) -> u64 {
     let Targets { base, bytes: target, .. } = targets(version, options);
     let above = |level: usize| version.level_bytes(level).saturating_sub(target[level]);
     let levels = (1..LAST_LEVEL).filter(|level| *level >= base).map(above);
-    levels.fold(version.level_bytes(0), u64::saturating_add)
+    // Before, no compaction takes them, and to hold writers against them would be a wait for
+    // nothing.
+    let is_due = version.files(0).len() >= options.level0_tables.max(1);
+    levels.fold(if is_due { version.level_bytes(0) } else { 0 }, u64::saturating_add)
 }
 
 /// About how many bytes have to be written before no level is too large: what writers are held

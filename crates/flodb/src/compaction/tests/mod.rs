@@ -363,6 +363,24 @@ fn what_has_to_be_written_is_counted() {
     assert!(debt(&huge, &options()) > u64::MAX / 2, "nothing overflows");
 }
 
+/// Writers were held against tables of level 0 that no compaction was going to take: a large one
+/// from outside, or three of four.
+#[test]
+fn level_0_is_in_excess_when_it_is_due() {
+    for (drawing, bytes) in [
+        ("0:1:a-z=1000000", 0),
+        ("0:1:a-z 0:2:a-z 0:3:a-z 6:4:a-z=5000", 0),
+        ("0:1:a-z 0:2:a-z 0:3:a-z 0:4:a-z 6:5:a-z=500", 400),
+        ("0:1:a-z 5:2:a-z=1200 6:3:a-z=6000", 200),
+    ] {
+        let version = parse(drawing);
+        assert_eq!(excess(&version, &options()), bytes, "{drawing}");
+        if bytes == 0 {
+            picks_nothing(drawing);
+        }
+    }
+}
+
 #[test]
 fn a_range_is_compacted_from_the_top_down() {
     let mut version =
