@@ -355,7 +355,7 @@ impl<'a> CompactionJob<'a> {
         let read = not_fully_deleted(inputs, hiding);
         // Each part reads a piece of the upper tables. They count once.
         let counted = read.iter().skip(usize::from(!is_last)).flatten();
-        let bytes_read = counted.map(|table| table.file().bytes).sum();
+        let bytes_read: u64 = counted.map(|table| table.file().bytes).sum();
         let bounds = compaction.part_bounds(part);
         let merged = Merge::new(self.children(read), order.clone());
         let mut entries = BoundedCursor::new(merged, order, bounds);
@@ -384,7 +384,7 @@ impl<'a> CompactionJob<'a> {
         let edit = VersionEdit { blobs: new_blobs, ..compaction.part_edit(part, files) };
         inner.install(&edit, (&built.tables, &built.blobs), None)?;
         let (counters, throughput) = (&inner.counters, &inner.compaction.throughput);
-        throughput.record_compaction(begin_ns, built.bytes);
+        throughput.record_compaction(begin_ns, bytes_read.max(built.bytes));
         Counters::add(&counters.compaction_bytes_read, bytes_read);
         Counters::add(&counters.compaction_bytes_written, built.bytes);
         Counters::add(&counters.blob_bytes_written, built.blob_bytes);

@@ -9,6 +9,9 @@ const NS_PER_MS: u64 = 1_000_000;
 /// A new reading counts as much as the average of those before it.
 const HALF: u64 = 2;
 
+/// A compaction that moves less measures the system calls around it.
+const MEASURED_BYTES_MIN: u64 = 1 << 20;
+
 /// Readings of the flush thread and of compactions. All Relaxed: they are hints.
 #[derive(Debug)]
 pub(crate) struct Throughput {
@@ -20,7 +23,7 @@ pub(crate) struct Throughput {
     level0_end_ns: AtomicU64,
     /// Bytes of tables that a thousand bytes of the log become: fewer when keys are written again.
     table_permille: AtomicU64,
-    /// Bytes of tables that a compaction writes in a millisecond; 0 before the first one.
+    /// Bytes of tables that a compaction moves in a millisecond; 0 before the first one.
     compaction: AtomicU64,
     /// Bytes of the table that is being flushed.
     flush_written: AtomicU64,
@@ -62,9 +65,12 @@ impl Throughput {
         average_in(&self.level0, table_bytes.saturating_mul(1000) / permille, since_ns);
     }
 
-    /// A compaction, or a part of one, has written so many bytes since `begin_ns`.
-    pub(crate) fn record_compaction(&self, begin_ns: u64, written_bytes: u64) {
-        average_in(&self.compaction, written_bytes, self.now_ns().saturating_sub(begin_ns));
+    /// A compaction, or a part of one, has read or written so many bytes since `begin_ns`. Where
+    /// that is little, as where everything was deleted, it says nothing of how fast bytes move.
+    pub(crate) fn record_compaction(&self, begin_ns: u64, bytes: u64) {
+        if bytes >= MEASURED_BYTES_MIN {
+            average_in(&self.compaction, bytes, self.now_ns().saturating_sub(begin_ns));
+        }
     }
 
     /// The flush has written so many bytes of its table; none when it begins.
@@ -132,6 +138,21 @@ mod tests {
         let begin = throughput.now_ns();
         throughput.record_flush(begin, 3000, 2700);
         assert_eq!(throughput.flush(), Some(2000));
+    }
+
+    /// Parts that wrote nothing, because all was deleted, took the average down to a byte a
+    /// millisecond, and writers with it.
+    #[test]
+    fn a_compaction_that_moves_little_measures_nothing() {
+        let throughput = throughput(NS_PER_MS);
+        assert_eq!(throughput.compaction(), None);
+        let begin = throughput.now_ns();
+        throughput.record_compaction(begin, 8 << 20);
+        for bytes in [0, 1, MEASURED_BYTES_MIN - 1] {
+            let begin = throughput.now_ns();
+            throughput.record_compaction(begin, bytes);
+        }
+        assert_eq!(throughput.compaction(), Some(8 << 20));
     }
 
     #[test]
