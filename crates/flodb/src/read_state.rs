@@ -40,8 +40,10 @@ pub(crate) struct ReadState {
 
 impl Drop for ReadState {
     fn drop(&mut self) {
+        // Taken, and not cloned: whoever drops the last reference frees.
         let memtables = std::mem::take(&mut self.memtables);
-        self.garbage.leave((memtables, self.levels.clone(), Arc::clone(&self.blobs)));
+        let (levels, blobs) = (std::mem::take(&mut self.levels), std::mem::take(&mut self.blobs));
+        self.garbage.leave((memtables, levels, blobs));
     }
 }
 

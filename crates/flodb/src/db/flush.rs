@@ -18,7 +18,10 @@ impl Db {
     /// A table or the manifest cannot be written. The store only reads then, but for a full disk:
     /// what was to be written stays in memory, and is written by the next attempt.
     pub fn flush(&self) -> Result<()> {
-        flush_all(self.inner())
+        let inner = self.inner();
+        flush_all(inner)?;
+        inner.garbage.wait();
+        Ok(())
     }
 }
 
@@ -30,7 +33,6 @@ pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
         rotate_nonempty(inner, &exchange);
     }
     while flush_oldest(inner)? {}
-    inner.garbage.wait();
     Ok(())
 }
 

@@ -32,8 +32,21 @@ struct State {
     /// Whether there is a thread.
     is_open: bool,
     held: Vec<Held>,
-    /// Whether the thread is freeing what it took from `held`.
-    is_freeing: bool,
+    /// How many were left to the thread so far, and how many of them it has freed.
+    left: u64,
+    freed: u64,
+    /// Who waits, for tests.
+    #[cfg(test)]
+    waiting: usize,
+}
+
+/// Closes the queue when the thread ends, also by a panic: then nobody waits for it.
+struct ClosesAtEnd<'a>(&'a Garbage);
+
+impl Drop for ClosesAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Garbage {
@@ -54,6 +67,7 @@ impl Garbage {
         let mut state = lock(&self.state);
         if state.is_open {
             state.held.push(held);
+            state.left += 1;
             drop(state);
             self.changed.notify_all();
         }
@@ -62,13 +76,19 @@ impl Garbage {
     /// Waits until everything is freed that was left before.
     pub(super) fn wait(&self) {
         let mut state = lock(&self.state);
-        while state.is_open && (state.is_freeing || !state.held.is_empty()) {
+        let before = state.left;
+        #[cfg(test)]
+        {
+            state.waiting += 1;
+        }
+        while state.is_open && state.freed < before {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// The thread: frees until the queue is closed and empty.
     pub(super) fn run(&self) {
+        let _closes = ClosesAtEnd(self);
         let mut state = lock(&self.state);
         loop {
             while state.is_open && state.held.is_empty() {
@@ -78,12 +98,77 @@ impl Garbage {
             if held.is_empty() {
                 return;
             }
-            state.is_freeing = true;
+            let freed = held.len() as u64;
             drop(state);
             drop(held);
             state = lock(&self.state);
-            state.is_freeing = false;
+            state.freed += freed;
             self.changed.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// What frees when it is dropped does so when it is told.
+    struct Slow(mpsc::Receiver<()>);
+
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            self.0.recv().unwrap();
+        }
+    }
+
+    /// It waited until the queue was empty, which others who leave more can put off for ever.
+    #[test]
+    fn nobody_waits_for_what_is_left_later() {
+        let garbage = Garbage::default();
+        garbage.open();
+        let ((first, of_first), (second, of_second)) = (mpsc::channel(), mpsc::channel());
+        thread::scope(|scope| {
+            let frees = scope.spawn(|| garbage.run());
+            garbage.leave(Slow(of_first));
+            let waits = scope.spawn(|| {
+                garbage.wait();
+                lock(&garbage.state).freed
+            });
+            // The thread has taken the first, and the waiter has seen it alone.
+            while !lock(&garbage.state).held.is_empty() {
+                thread::yield_now();
+            }
+            while lock(&garbage.state).waiting == 0 {
+                thread::yield_now();
+            }
+            garbage.leave(Slow(of_second));
+            first.send(()).unwrap();
+            assert_eq!(waits.join().unwrap(), 1);
+            second.send(()).unwrap();
+            garbage.close();
+            frees.join().unwrap();
+        });
+    }
+
+    /// The thread was gone and its waiters were not told.
+    #[test]
+    fn a_panic_while_freeing_lets_waiters_go() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("on purpose");
+            }
+        }
+        let garbage = Garbage::default();
+        garbage.open();
+        garbage.leave(Panics);
+        thread::scope(|scope| {
+            assert!(scope.spawn(|| garbage.run()).join().is_err());
+            garbage.wait();
+        });
+        garbage.leave(0_u64);
+        garbage.wait();
     }
 }
