@@ -120,7 +120,8 @@ pub trait Compare: Send + Sync {
     /// Names the order. A changed order needs a new name.
     fn name(&self) -> &str;
 
-    /// How `a` stands to `b`.
+    /// How `a` stands to `b`. Keys of different bytes are never equal: point reads find keys by a
+    /// hash of their bytes, and scans know by the bytes which versions are of one key.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
 
     /// Whether the order is that of unsigned bytes, under another name. Searches need fewer
