@@ -229,14 +229,23 @@ impl Domain {
     pub(crate) fn protect<T>(&self, member: Member, mut read: impl FnMut() -> T) -> T {
         loop {
             let value = read();
-            // Step 1 of the header: the era is looked at after what was found.
-            fence(Ordering::Acquire);
-            let era = self.era.load(Ordering::Relaxed);
-            if era == member.record().reserved.upper.load(Ordering::Relaxed) {
+            if self.covers(member) {
                 return value;
             }
+        }
+    }
+
+    /// Whether the era was reserved all the time since this was asked last. If not, it is now.
+    #[inline(always)]
+    pub(crate) fn covers(&self, member: Member) -> bool {
+        // Step 1 of the header: the era is looked at after what was found.
+        fence(Ordering::Acquire);
+        let era = self.era.load(Ordering::Relaxed);
+        let covers = era == member.record().reserved.upper.load(Ordering::Relaxed);
+        if !covers {
             raise(member, era);
         }
+        covers
     }
 
     /// Takes an object that is to be freed when nobody holds it. Constant on average.

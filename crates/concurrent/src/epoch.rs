@@ -204,6 +204,16 @@ impl Guard {
         domain().protect(self.0, read)
     }
 
+    /// Whether all that was reachable in the structure at some time since the last call of this, of
+    /// [`Guard::cover`] or of `protect`, or since the pin, is protected until the thread unpins. If
+    /// not, it covers what has been made until now, and what was read meanwhile has to be read
+    /// again. [`Guard::protect`] is a loop of this.
+    #[inline(always)]
+    #[must_use]
+    pub fn covers(&self) -> bool {
+        domain().covers(self.0)
+    }
+
     /// Has `object` freed once no thread can hold it. Freeing may run in any thread, in this one
     /// even before this returns, though not while this thread itself protects it. Constant on
     /// average.

@@ -19,6 +19,7 @@ use crate::key::{Rest, SLICE_BYTES};
 use crate::node::{BorderRef, InteriorRef, Kind, Look, NodeRef, Space};
 use crate::shape::Shape;
 use keyrack_concurrent::{Backoff, Guard, Version};
+use std::cell::Cell;
 
 /// The leaf position of a key: where it is, or would be.
 #[derive(Clone, Copy)]
@@ -238,54 +239,36 @@ pub(crate) fn below(
     parent.version().validate(version).then_some(below)
 }
 
-/// What a node has said of a key, and the entry that it named first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Looked {
-    pub(crate) look: Look,
-    first: Option<(usize, Entry)>,
-}
-
-/// Looks for the key of a leaf position. The guard covers the entry: its slot was live when it was
-/// read. A look that came before would not do, because the key could be removed, and what belongs
-/// to it freed, between the look and the copy of the entry, and a removal marks no version.
-#[inline(always)]
-pub(crate) fn look_covered(leaf: &LeafPosition<'_, '_>, guard: &Guard) -> Looked {
-    let LeafPosition { border, rest, .. } = leaf;
-    guard.protect(|| {
-        let look = border.look(rest);
-        let slot = match look {
-            Look::Absent | Look::Cells(0) => None,
-            Look::Key(slot) => Some(slot),
-            Look::Cells(cells) => Some(cells.trailing_zeros() as usize),
-        };
-        Looked { look, first: slot.map(|slot| (slot, border.entry_at(slot, rest.position))) }
-    })
-}
-
 /// The entry of the key at a leaf position, if the node still has the version. The guard covers the
 /// result. The outer `None`: it has another.
 #[inline]
 pub(crate) fn find_validated(leaf: &LeafPosition<'_, '_>, guard: &Guard) -> Option<Option<Entry>> {
-    find_looked(leaf, look_covered(leaf, guard), guard)
+    find_looked(leaf, leaf.border.look(&leaf.rest), guard)
 }
 
 /// As [`find_validated`], with what the node has said under this guard.
 #[inline(always)]
 pub(crate) fn find_looked(
     leaf: &LeafPosition<'_, '_>,
-    looked: Looked,
+    mut look: Look,
     guard: &Guard,
 ) -> Option<Option<Entry>> {
     let LeafPosition { border, version, rest } = leaf;
-    let copy = |slot| match looked.first {
-        Some((first, entry)) if first == slot => Some(entry),
-        _ => guard.protect(|| {
-            let is_live = border.permutation().is_live(slot);
-            is_live.then(|| border.entry_at(slot, rest.position))
-        }),
-    };
-    let found = find(looked.look, rest, copy, || border.version().validate(*version));
-    found.map(|found| found.map(|(_, entry)| entry))
+    loop {
+        let is_covered = Cell::new(true);
+        let copy = |slot| {
+            let entry = border.entry_at(slot, rest.position);
+            is_covered.set(guard.covers());
+            is_covered.get().then_some(entry)
+        };
+        let found = find(look, rest, copy, || border.version().validate(*version));
+        if is_covered.get() {
+            return found.map(|found| found.map(|(_, entry)| entry));
+        }
+        // A removal marks no version. It may have come between the look and the copy, and freed
+        // what the guard did not cover then.
+        look = border.look(rest);
+    }
 }
 
 /// The slot and the entry of a key in a node that the caller has locked: its cell stays.
@@ -298,7 +281,8 @@ pub(crate) fn find_locked(border: BorderRef<'_>, rest: &Rest<'_>) -> Option<(usi
 }
 
 /// Finds `rest` in a node that has said `look`, as long as `same` says that nothing was changed
-/// since the caller began. A `copy` of an entry is covered; none is of a key that was removed.
+/// since the caller began. A `copy` of an entry is covered, and so was the look; else there is
+/// none, and nothing is found.
 #[inline(always)]
 fn find(
     look: Look,
@@ -309,18 +293,17 @@ fn find(
     match look {
         Look::Absent => same().then_some(None),
         Look::Key(slot) => {
-            let found = copy(slot).map(|entry| (slot, entry));
-            same().then_some(found)
+            let entry = copy(slot)?;
+            same().then_some(Some((slot, entry)))
         }
         Look::Cells(mut cells) => {
             while cells != 0 {
                 let slot = cells.trailing_zeros() as usize;
                 cells &= cells - 1;
-                let entry = copy(slot);
+                let entry = copy(slot)?;
                 if !same() {
                     return None;
                 }
-                let Some(entry) = entry else { continue };
                 // SAFETY: the entry is as it was in the node, and covered.
                 let cell = unsafe { entry.cell() }.expect("a slot keeps its code without a mark");
                 if cell.suffix() == rest.suffix() {

@@ -12,9 +12,7 @@
 //! The checks are those of `descent.rs`: the child's version first, then the parent's. A cursor
 //! that meets a concurrent change leaves the interleaving and searches alone.
 
-use crate::descent::{
-    Descent, Destination, Found, Looked, Next, find_looked, look_covered, search,
-};
+use crate::descent::{Descent, Destination, Found, Next, find_looked, search};
 use crate::entry::Entry;
 use crate::key::Rest;
 use crate::node::{InteriorRef, Look, NodeRef, prefetch_word};
@@ -127,10 +125,8 @@ impl<'t, 'k> Cursor<'t, 'k> {
         };
         let found = self.found.insert(Found { place, entry: None });
         let Destination::Leaf(leaf) = &found.place else { return Some(Stage::Done) };
-        let looked = look_covered(leaf, guard);
-        let Look::Cells(mut cells) = looked.look else {
-            return self.find(Some(looked), guard, wanted);
-        };
+        let look = leaf.border.look(&leaf.rest);
+        let Look::Cells(mut cells) = look else { return self.find(Some(look), guard, wanted) };
         while cells != 0 {
             let slot = cells.trailing_zeros() as usize;
             prefetch_word(leaf.border.entry_at(slot, leaf.rest.position).value);
@@ -143,15 +139,15 @@ impl<'t, 'k> Cursor<'t, 'k> {
     #[inline]
     fn find(
         &mut self,
-        looked: Option<Looked>,
+        look: Option<Look>,
         guard: &Guard,
         wanted: impl Fn(&Entry) -> bool,
     ) -> Option<Stage> {
         let Some(Found { place: Destination::Leaf(leaf), entry }) = &mut self.found else {
             panic!("a search that looks at entries has come to a leaf position")
         };
-        let looked = looked.unwrap_or_else(|| look_covered(leaf, guard));
-        *entry = find_looked(leaf, looked, guard)?;
+        let look = look.unwrap_or_else(|| leaf.border.look(&leaf.rest));
+        *entry = find_looked(leaf, look, guard)?;
         if let Some(entry) = entry.filter(wanted) {
             prefetch_word(entry.value);
         }
