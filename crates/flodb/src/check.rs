@@ -253,26 +253,29 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// What was opened; `None` if it cannot be, which is reported as damage.
+    fn sound<T>(&mut self, path: &Path, opened: Result<T>) -> Result<Option<T>> {
+        match opened {
+            Ok(opened) => return Ok(Some(opened)),
+            Err(Error::Io(error)) if error.is_not_found() => {
+                self.damage(path, 0, "the file is missing");
+            }
+            // Of another order or a later version, in a store that is neither.
+            Err(Error::Usage(what)) => self.damage(path, 0, what),
+            Err(error) => {
+                let (offset, what) = error.into_damage()?;
+                self.damage(path, offset, what);
+            }
+        }
+        Ok(None)
+    }
+
     fn blob(&mut self, number: u64, known: Option<&BlobMeta>) -> Result<()> {
         let path = blob_path(self.dir, number);
         self.blobs.open.insert(number, None);
-        let (blob, meta) = match BlobReader::open(&*self.fs, &path, None) {
-            Ok(opened) => opened,
-            Err(Error::Io(error)) if error.is_not_found() => {
-                self.damage(&path, 0, "the file is missing");
-                return Ok(());
-            }
-            // Of a later version, in a store that is not.
-            Err(Error::Usage(what)) => {
-                self.damage(&path, 0, what);
-                return Ok(());
-            }
-            Err(error) => {
-                let (offset, what) = error.into_damage()?;
-                self.damage(&path, offset, what);
-                return Ok(());
-            }
-        };
+        let opened = BlobReader::open(&*self.fs, &path, None);
+        // Otherwise it is in the report.
+        let Some((blob, meta)) = self.sound(&path, opened)? else { return Ok(()) };
         self.report.blobs += 1;
         self.report.bytes += meta.file_bytes();
         if meta.number != number || known.is_some_and(|known| *known != meta) {
@@ -303,23 +306,9 @@ impl Check<'_> {
     fn table(&mut self, number: u64, file: Option<&FileMeta>) -> Result<()> {
         let path = table_path(self.dir, number);
         let options = self.options.reader(Arc::new(BlockCache::new(0)));
-        let table = match Table::open(&*self.fs, &path, number, &options) {
-            Ok(table) => table,
-            Err(Error::Io(error)) if error.is_not_found() => {
-                self.damage(&path, 0, "the file is missing");
-                return Ok(());
-            }
-            // Of another order or a later version, in a store that is neither.
-            Err(Error::Usage(what)) => {
-                self.damage(&path, 0, what);
-                return Ok(());
-            }
-            Err(error) => {
-                let (offset, what) = error.into_damage()?;
-                self.damage(&path, offset, what);
-                return Ok(());
-            }
-        };
+        let opened = Table::open(&*self.fs, &path, number, &options);
+        // Otherwise it is in the report.
+        let Some(table) = self.sound(&path, opened)? else { return Ok(()) };
         self.report.tables += 1;
         self.report.bytes += table.meta().bytes;
         let is_other = |file: &FileMeta| !file.describes(table.meta(), &self.options.comparator);
