@@ -10,13 +10,13 @@
 //!
 //! [[server]]                              # lives while the runs are made
 //! name = "ours"
-//! command = "keyrack serve --listen memcached://127.0.0.1:41212"
-//! address = "127.0.0.1:41212"             # answers when it is up
+//! command = "keyrack serve --listen memcached://127.0.0.1:21212"
+//! address = "127.0.0.1:21212"             # answers when it is up
 //! cpu = "1"                               # stays on that CPU, where there is one
 //!
 //! [[run]]
 //! name = "gets"
-//! command = "keyrack load -s 127.0.0.1:41212 --json {out}/gets.json"
+//! command = "keyrack load -s 127.0.0.1:21212 --json {out}/gets.json"
 //! full = "-t 5"                           # behind the command, and with --quick
 //! quick = "-t 0.2"                        # this instead
 //! server = "ours"                         # whose CPU time is recorded with it
@@ -25,10 +25,17 @@
 //! `{out}` is the folder of the record, `{data}` a scratch folder that goes afterwards. Words are
 //! split at blanks; single quotes hold one together.
 
+use std::net::SocketAddr;
+
 use toml::{Table, Value};
 
 /// How often the runs of a claim are made, at most.
 const TURNS_MAX: i64 = 1000;
+
+/// The ports that the kernel gives to connections by itself begin here. Who asks such a port again
+/// and again whether anybody answers is given that port at last, is connected to itself, and keeps
+/// the server from it.
+const PORT_END: u16 = 32_768;
 
 /// A definition, read.
 #[derive(Debug)]
@@ -47,7 +54,7 @@ pub(super) struct Claim {
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) command: String,
-    pub(super) address: String,
+    pub(super) address: SocketAddr,
     pub(super) cpu: String,
 }
 
@@ -77,6 +84,13 @@ pub(super) fn parse(text: &str) -> Result<Claim, String> {
         strings(&claim, ["about", "docs", "features", "rustflags"])?;
     let server = |table: &Table| {
         let [name, command, address, cpu] = strings(table, ["name", "command", "address", "cpu"])?;
+        if name.is_empty() || command.is_empty() || address.is_empty() {
+            return Err(format!("server '{name}' lacks name, command or address"));
+        }
+        let parsed = address.parse().ok().filter(|parsed: &SocketAddr| parsed.port() < PORT_END);
+        let address = parsed.ok_or_else(|| {
+            format!("server '{name}': '{address}' is no address with a port below {PORT_END}")
+        })?;
         Ok(Server { name, command, address, cpu })
     };
     let run = |table: &Table| {
@@ -135,13 +149,7 @@ fn check(claim: &Claim) -> Result<(), String> {
             return Err(format!("run '{}': there is no server '{}'", run.name, run.server));
         }
     }
-    let whole = |server: &&Server| {
-        !server.name.is_empty() && !server.command.is_empty() && !server.address.is_empty()
-    };
-    match claim.servers.iter().find(|server| !whole(server)) {
-        None => Ok(()),
-        Some(server) => Err(format!("server '{}' lacks name, command or address", server.name)),
-    }
+    Ok(())
 }
 
 pub(super) fn words(line: &str) -> Vec<String> {
@@ -172,7 +180,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "# why\n[claim]\nabout = \"a \\\"b\\\"\"  # note\ndocs = \"d\"\nturns = 3\n\
-                        [[server]]\nname = \"s\"\ncommand = \"c\"\naddress = \"a\"\n\
+                        [[server]]\nname = \"s\"\ncommand = \"c\"\naddress = \"127.0.0.1:2117\"\n\
                         [[run]]\nname = \"one\"\ncommand = \"x 'y z'\"\nserver = \"s\"\n\
                         [[run]]\nname = \"two\"\ncommand = \"x\"\nquick = \"--few\"\n";
 
@@ -196,7 +204,9 @@ mod tests {
             ("[[server]]", "[server]", "are [[server]]"),
             ("name = \"one\"", "name = \"../one\"", "no plain name"),
             ("about =", "# about =", "`about`"),
-            ("address = \"a\"\n", "", "lacks name, command or address"),
+            ("address = \"127.0.0.1:2117\"\n", "", "lacks name, command or address"),
+            ("127.0.0.1:2117", "localhost", "'localhost' is no address with a port below 32768"),
+            ("2117", "32768", "server 's': '127.0.0.1:32768' is no address with a port below"),
             ("command = \"x\"\n", "command = x\n", "line 16"),
         ] {
             assert!(GOOD.contains(from), "{from}");

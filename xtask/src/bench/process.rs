@@ -1,7 +1,7 @@
 //! The processes of a claim: commands that are waited for, and servers that live beside them.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -135,15 +135,12 @@ impl Programs {
     /// Starts a server and waits until it answers; nothing when its program is not here.
     ///
     /// # Errors
-    /// `Broken` when its address is none, `Stage` when it ends or does not answer.
+    /// `Broken` when its address is taken, `Stage` when it ends or does not answer.
     pub(super) fn serve(&self, server: &Server) -> Outcome<Option<Served>> {
         let Some(mut command) = self.command(&words(&server.command), &server.cpu)? else {
             return Ok(None);
         };
-        let address: SocketAddr = server
-            .address
-            .parse()
-            .map_err(|_| Stop::Broken(format!("'{}' is no address", server.address)))?;
+        let address = server.address;
         if TcpStream::connect_timeout(&address, PATIENCE).is_ok() {
             return Err(Stop::Broken(format!("{address} is taken by another program")));
         }
