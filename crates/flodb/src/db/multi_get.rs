@@ -163,13 +163,13 @@ impl Inner {
 }
 
 fn look_into_memtables<'g>(read_state: &'g ReadState, sequence: u64, probes: &mut [Probe<'_, 'g>]) {
-    for memtable in read_state.memtables.iter().filter(|memtable| !memtable.is_empty()) {
+    for memtable in read_state.memtables_at(sequence) {
         probes.iter().for_each(|probe| memtable.prefetch(probe.hash));
     }
-    for memtable in read_state.memtables.iter().filter(|memtable| !memtable.is_empty()) {
+    for memtable in read_state.memtables_at(sequence) {
         probes.iter().for_each(|probe| memtable.prefetch_newest(probe.hash));
     }
-    for memtable in &read_state.memtables {
+    for memtable in read_state.memtables_at(sequence) {
         for probe in probes.iter_mut().filter(|probe| probe.is_sought()) {
             if let Some((kind, _, value)) = memtable.find(probe.key, probe.hash, sequence) {
                 probe.place = Place::InMemtable(kind, value);

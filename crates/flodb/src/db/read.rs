@@ -302,7 +302,8 @@ impl Inner {
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
         let Target { key, hash, sequence, options } = target;
-        read_state.prefetch(hash);
+        read_state.prefetch(hash, sequence);
+        let located = read_state.locate(key, hash, sequence);
         // What is older than `floor` was removed with a range.
         let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
             Kind::Put if written >= floor => Ok(visit.take().map(|visit| visit(value))),
@@ -312,7 +313,7 @@ impl Inner {
             }
             Kind::Put | Kind::Blob | Kind::Delete | Kind::DeleteRange => Ok(None),
         };
-        for memtable in &read_state.memtables {
+        for memtable in read_state.memtables_at(sequence) {
             if !TOMBSTONES && memtable.has_range_tombstones() {
                 return Ok(Search::RangeTombstones(visit));
             }
@@ -338,9 +339,11 @@ impl Inner {
                 return Ok(Search::RangeTombstones(visit));
             }
             let floor = if TOMBSTONES { table.floor(key, sequence) } else { 0 };
-            let found = table.get(key, hash, sequence, &options, |kind, written, value| {
-                show(floor, kind, written, value)
-            })?;
+            let located = located.iter().flatten().find(|it| it.is_of(table)).copied();
+            let found =
+                table.get(key, hash, sequence, &options, located, |kind, written, value| {
+                    show(floor, kind, written, value)
+                })?;
             if found.is_some() || floor > 0 {
                 self.count_read(|reads| &reads.tables);
                 return Ok(Search::Done(found.transpose()?.flatten()));

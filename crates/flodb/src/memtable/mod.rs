@@ -127,6 +127,14 @@ impl Memtable {
         }
     }
 
+    /// Whether all of its writes are newer than `sequence`, which was published before the memtable
+    /// was looked up. One load, of a line that writers leave alone.
+    #[inline]
+    pub(crate) fn begins_after(&self, sequence: u64) -> bool {
+        // UNKNOWN as well: an insert waits until the number is known, so nothing was published.
+        self.first_sequence.load(Ordering::Acquire) > sequence
+    }
+
     /// Takes room for the entries of a write, from any thread. One atomic addition.
     ///
     /// # Errors

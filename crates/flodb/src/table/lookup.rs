@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   candidate   filter, then index: no memory of the block     None: the key is not in the table
+//!     locate    the index alone, before the filter's line is there
 //!   block       the slot of the cache, or the file
 //!   find        prefix index of the block, then the entry
 //! ```
 //!
 //! [`Table::get`] takes the stages one after the other. A caller with many keys
 //! (`db/multi_get.rs`) takes each stage for all of them and asks for the memory of the next one in
-//! between, so that the waits for memory overlap.
+//! between, so that the waits for memory overlap. A read of one key locates it in the tables that
+//! most likely have it, while it waits for the lines of memtables and filters.
 
 use super::cursor::ReadOptions;
 use super::reader::Table;
@@ -70,6 +72,7 @@ impl Table {
     ///
     /// Range deletes do not count: see [`Table::floor`]. O(log entries). No
     /// allocation and no lock if the block is in the cache; else it is read as `options` say.
+    /// `located` is what [`Table::locate`] has returned, if it was asked.
     ///
     /// # Errors
     /// [`Error::Corruption`](crate::Error::Corruption); errors of the file system.
@@ -80,9 +83,14 @@ impl Table {
         hash: u64,
         sequence: u64,
         options: &ReadOptions,
+        located: Option<Candidate<'_>>,
         visit: impl FnOnce(Kind, u64, &[u8]) -> R,
     ) -> Result<Option<R>> {
-        let Some(candidate) = self.candidate(user_key, hash, sequence) else { return Ok(None) };
+        if !self.may_contain(user_key, hash) {
+            return Ok(None);
+        }
+        let candidate = located.or_else(|| self.locate(user_key, sequence));
+        let Some(candidate) = candidate else { return Ok(None) };
         let guard = pin();
         let block = candidate.block(options, &guard)?;
         let Some(hit) = candidate.find(&block, user_key)? else { return Ok(None) };
@@ -106,10 +114,18 @@ impl Table {
         hash: u64,
         sequence: u64,
     ) -> Option<Candidate<'_>> {
+        if self.may_contain(user_key, hash) { self.locate(user_key, sequence) } else { None }
+    }
+
+    #[inline]
+    fn may_contain(&self, user_key: &[u8], hash: u64) -> bool {
         debug_assert_eq!(hash, hash_of(user_key), "the hash of another key");
-        if !self.filter.as_ref().is_none_or(|filter| filter.may_contain(user_key, hash)) {
-            return None;
-        }
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(user_key, hash))
+    }
+
+    /// As [`Table::candidate`], without a look at the filter.
+    #[inline]
+    pub(crate) fn locate(&self, user_key: &[u8], sequence: u64) -> Option<Candidate<'_>> {
         if self.sequence.is_some_and(|own| own > sequence) {
             return None;
         }
@@ -120,6 +136,17 @@ impl Table {
 }
 
 impl Candidate<'_> {
+    #[inline]
+    pub(crate) fn is_of(&self, table: &Table) -> bool {
+        std::ptr::eq(self.table, table)
+    }
+
+    /// Asks for what says where the block is.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.table.cached.prefetch_slot(self.index);
+    }
+
     /// The block, from the cache or else read as `options` say.
     ///
     /// # Errors

@@ -27,6 +27,16 @@ fn a_get_finds_the_newest_version_up_to_its_sequence() {
     assert_eq!((memtable.entries(), memtable.is_empty()), (4, false));
 }
 
+#[test]
+fn a_memtable_begins_after_what_was_published_before_its_writes() {
+    let memtable = memtable(1 << 16);
+    assert!(memtable.begins_after(u64::MAX - 1), "nobody has written yet");
+    memtable.set_first_sequence(10);
+    assert!(memtable.begins_after(9));
+    assert!(!memtable.begins_after(10));
+    assert!(!memtable.begins_after(SEQUENCE_MAX));
+}
+
 /// FloDB: put, drain, delete, drain, flush, get: the key was back, with the tombstone as value.
 #[test]
 fn a_delete_is_not_undone_by_draining() {

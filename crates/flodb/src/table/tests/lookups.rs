@@ -4,6 +4,14 @@ use super::*;
 use crate::key::SEQUENCE_MAX;
 use keyrack_testkit::random::{Announced, seeds};
 
+/// As [`get`], with the place that was found before.
+fn get_located(table: &Table, user: &[u8], sequence: u64) -> Option<(Kind, u64, Vec<u8>)> {
+    let located = table.locate(user, sequence);
+    let visit = |kind, sequence, value: &[u8]| (kind, sequence, value.to_vec());
+    let hash = crate::checksum::hash(user);
+    table.get(user, hash, sequence, &ReadOptions::default(), located, visit).unwrap()
+}
+
 #[test]
 fn lookups_see_the_newest_entry_of_their_time() {
     for seed in seeds() {
@@ -22,6 +30,7 @@ fn lookups_see_the_newest_entry_of_their_time() {
                     for sequence in [0, parsed.sequence - 1, parsed.sequence, SEQUENCE_MAX] {
                         let found = get(&table, parsed.user, sequence).unwrap();
                         assert_eq!(found, expected(&order, &entries, parsed.user, sequence));
+                        assert_eq!(found, get_located(&table, parsed.user, sequence));
                     }
                 }
                 for _ in 0..300 {
@@ -29,6 +38,7 @@ fn lookups_see_the_newest_entry_of_their_time() {
                     let sequence = draw.below(1_001) as u64;
                     let found = get(&table, &user, sequence).unwrap();
                     assert_eq!(found, expected(&order, &entries, &user, sequence));
+                    assert_eq!(found, get_located(&table, &user, sequence));
                 }
             }
         }

@@ -88,7 +88,7 @@ fn get(table: &Table, user: &[u8], sequence: u64) -> Result<Option<(Kind, u64, V
     let hash = crate::checksum::hash(user);
     let options = ReadOptions::default();
     let visit = |kind, sequence, value: &[u8]| (kind, sequence, value.to_vec());
-    table.get(user, hash, sequence, &options, visit)
+    table.get(user, hash, sequence, &options, None, visit)
 }
 
 /// What a lookup in a sorted list finds.
