@@ -3,8 +3,8 @@
 //! ```text
 //!   for a group of keys     ask for        then read
 //!     memtables             slots          slots, ask for entries, entries
-//!     tables, newest first  filter lines   filter, index and slot, ask for the block's header
-//!                                          and its prefix index
+//!     tables, newest first  filter lines   filter, index, ask for the block's slot
+//!                                          slot, ask for the block's header and its prefix index
 //!                                          both, ask for the entry
 //!                                          the entry
 //! ```
@@ -192,8 +192,12 @@ fn look_into_tables<'g>(
             table.prefetch_filter(probe.hash);
         }
     }
-    for (probe, table) in probes.iter_mut().zip(tables) {
-        let candidate = table.and_then(|it| it.candidate(probe.key, probe.hash, sequence));
+    let mut candidates = [None; GROUP];
+    for ((probe, table), candidate) in probes.iter().zip(tables).zip(&mut candidates) {
+        *candidate = table.and_then(|it| it.candidate(probe.key, probe.hash, sequence));
+        candidate.iter().for_each(Candidate::prefetch);
+    }
+    for (probe, candidate) in probes.iter_mut().zip(candidates) {
         if let Some(candidate) = candidate {
             let block = candidate.block(&ReadOptions::default(), guard)?;
             probe.place = Place::Maybe(candidate, block);
