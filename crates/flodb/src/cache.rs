@@ -75,11 +75,14 @@ impl Cached {
 
 /// The place of a block that may be in the cache.
 #[derive(Default)]
+#[repr(align(32))]
 struct Slot {
     /// Null, or the block.
     cached: AtomicPtr<Cached>,
     /// Where the prefix index of the block is, or was: to be asked for, and never followed.
     prefixes: AtomicPtr<u64>,
+    /// The same of the bytes of the block.
+    bytes: AtomicPtr<u8>,
 }
 
 impl Slot {
@@ -98,6 +101,9 @@ impl Slot {
 
 /// Cache lines of a prefix index that are asked for: those of a block of 4 KiB.
 const PREFETCHED_LINES: usize = 6;
+
+/// A block of 4 KiB lies in two pages at most.
+const PAGE_BYTES: usize = 4096;
 
 /// The blocks of one table that are in the cache.
 struct Slots {
@@ -210,6 +216,7 @@ impl Ring {
         let word = Arc::as_ptr(&new.cached).cast_mut();
         let slot = &new.slots.blocks[new.index];
         slot.prefixes.store(new.cached.block.prefixes_at().cast_mut(), Ordering::Relaxed);
+        slot.bytes.store(new.cached.block.bytes_at().cast_mut(), Ordering::Relaxed);
         slot.cached.store(word, Ordering::Release);
         let last = self.places.len();
         self.places.push(new);
@@ -369,6 +376,17 @@ impl TableCache {
     #[inline]
     pub(crate) fn prefetch_slot(&self, index: usize) {
         prefetch(ptr::from_ref(&self.slots.blocks[index]).cast());
+    }
+
+    /// Has the processor look up the pages of the block, which takes as long as a line from memory.
+    /// Otherwise it does so when the search among the prefixes has told the entry. The lines that
+    /// are asked for are hardly those that the search will read.
+    #[inline]
+    pub(crate) fn prefetch_pages(&self, index: usize) {
+        // Relaxed: an address of another block does no harm.
+        let bytes = self.slots.blocks[index].bytes.load(Ordering::Relaxed).cast_const();
+        prefetch(bytes);
+        prefetch(bytes.wrapping_add(PAGE_BYTES - 1));
     }
 
     /// Asks for what says where the block is, and for its prefix index.

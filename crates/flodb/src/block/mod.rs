@@ -143,6 +143,11 @@ impl Block {
         self.prefixes().map_or(std::ptr::null(), PrefixIndex::at)
     }
 
+    /// Where its bytes are in memory.
+    pub(crate) fn bytes_at(&self) -> *const u8 {
+        self.bytes.as_ptr()
+    }
+
     /// Asks for the entry that a search for the key reads first, if the prefix index tells.
     #[inline]
     pub(crate) fn prefetch_entry(&self, user: &[u8]) {

@@ -91,6 +91,7 @@ impl Table {
         }
         let candidate = located.or_else(|| self.locate(user_key, sequence));
         let Some(candidate) = candidate else { return Ok(None) };
+        self.cached.prefetch_pages(candidate.index);
         let guard = pin();
         let block = candidate.block(options, &guard)?;
         let Some(hit) = candidate.find(&block, user_key)? else { return Ok(None) };
