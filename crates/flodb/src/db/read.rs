@@ -34,7 +34,7 @@ use crate::error::Result;
 use crate::iterator::{Child, Iter, LevelCursor, Merge, TombstoneSource, VisibleTombstones};
 use crate::key::Kind;
 use crate::open_table::OpenTable;
-use crate::read_state::ReadState;
+use crate::read_state::{Located, ReadState};
 use crate::table::ReadOptions;
 use crate::version::LEVELS;
 use keyrack_concurrent::{Counter, Guard, pin};
@@ -44,9 +44,30 @@ use std::sync::Arc;
 /// A thread that reads blob files keeps so much memory for the next value.
 const BUFFER_BYTES_MAX: usize = 256 << 10;
 
+/// After so many reads in a row that no table has answered, none is expected to answer the next.
+const OTHERS_MAX: u8 = 4;
+
 thread_local! {
     /// For the value of a blob file, while it is lent.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// Reads of this thread since a table answered one, [`OTHERS_MAX`] at most.
+    static OTHERS: Cell<u8> = const { Cell::new(0) };
+}
+
+/// Where the key is in the tables that most likely have it. Nowhere if the last reads of the thread
+/// were answered by memtables, or found nothing: then this would be work for nothing.
+#[inline]
+fn locate<'r>(read_state: &'r ReadState, target: &Target<'_>) -> Located<'r> {
+    if OTHERS.get() < OTHERS_MAX {
+        read_state.locate(target.key, target.hash, target.sequence)
+    } else {
+        Located::default()
+    }
+}
+
+#[inline]
+fn remember_answer(is_of_table: bool) {
+    OTHERS.set(if is_of_table { 0 } else { OTHERS_MAX.min(OTHERS.get() + 1) });
 }
 
 impl Db {
@@ -303,7 +324,7 @@ impl Inner {
     ) -> Result<Search<R, F>> {
         let Target { key, hash, sequence, options } = target;
         read_state.prefetch(hash, sequence);
-        let located = read_state.locate(key, hash, sequence);
+        let located = locate(read_state, &target);
         // What is older than `floor` was removed with a range.
         let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
             Kind::Put if written >= floor => Ok(visit.take().map(|visit| visit(value))),
@@ -321,6 +342,7 @@ impl Inner {
             let found = memtable
                 .get(key, hash, sequence, |kind, written, value| show(floor, kind, written, value));
             if found.is_some() || floor > 0 {
+                remember_answer(false);
                 self.count_read(|reads| {
                     if memtable.has_hash_level() { &reads.hash } else { &reads.ordered }
                 });
@@ -345,10 +367,12 @@ impl Inner {
                     show(floor, kind, written, value)
                 })?;
             if found.is_some() || floor > 0 {
+                remember_answer(true);
                 self.count_read(|reads| &reads.tables);
                 return Ok(Search::Done(found.transpose()?.flatten()));
             }
         }
+        remember_answer(false);
         self.count_read(|reads| &reads.nowhere);
         Ok(Search::Done(None))
     }
