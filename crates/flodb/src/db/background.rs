@@ -20,6 +20,11 @@ const IDLE: Duration = Duration::from_millis(100);
 /// Smaller segments are not worth it.
 const TRIMMED_BYTES_MIN: u64 = 1 << 20;
 
+/// The threads that flush and compact are nicer by this than those that read and write. Beside one
+/// of those, such a thread gets a quarter of a processor.
+#[cfg(target_os = "linux")]
+const NICER: i32 = 5;
+
 /// What the threads wait for.
 #[derive(Default)]
 pub(crate) struct Signal {
@@ -136,7 +141,8 @@ impl Background {
         Ok(background)
     }
 
-    /// A thread that calls `work` until it says that there is none, then `rest`, and so on.
+    /// A thread that calls `work` until it says that there is none, then `rest`, and so on. It
+    /// gives way to others where there are fewer processors than threads.
     fn spawn(
         &self,
         name: String,
@@ -144,7 +150,10 @@ impl Background {
         rest: fn(&Inner, State),
     ) -> Result<()> {
         let inner = Arc::clone(&self.inner);
-        self.spawn_run(name, move || run(&inner, work, rest))
+        self.spawn_run(name, move || {
+            give_way();
+            run(&inner, work, rest);
+        })
     }
 
     fn spawn_run(&self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -210,6 +219,13 @@ fn run(inner: &Inner, work: fn(&Inner) -> Result<bool>, rest: fn(&Inner, State))
     }
 }
 
+/// Has the system prefer other threads to this one. A refusal changes nothing.
+fn give_way() {
+    // Elsewhere the priority is that of the whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(NICER);
+}
+
 /// Sleeps until something has changed since `seen`. If nobody writes meanwhile, the log gives back
 /// the space of its spare segments.
 fn trim_when_idle(inner: &Inner, seen: State) {
@@ -224,4 +240,21 @@ fn trim_when_idle(inner: &Inner, seen: State) {
         }
     }
     inner.signal.sleep(seen);
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_gives_way_is_nicer_than_others() {
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let before = nice();
+        let after = std::thread::spawn(move || {
+            give_way();
+            nice()
+        });
+        assert_eq!(after.join().unwrap(), (before + NICER).min(19));
+        assert_eq!(nice(), before, "of another thread");
+    }
 }
