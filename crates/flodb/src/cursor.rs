@@ -5,6 +5,8 @@ use crate::error::Result;
 /// The parts of a seek, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Approach {
+    /// Asks for the place in an index that tells which block it is.
+    Index,
     /// Which block it is; asks for its slot in the cache.
     Slot,
     /// Asks for the block's header.
@@ -18,8 +20,14 @@ pub(crate) enum Approach {
 }
 
 impl Approach {
-    pub(crate) const ALL: [Approach; 5] =
-        [Approach::Slot, Approach::Header, Approach::Restarts, Approach::Entries, Approach::Group];
+    pub(crate) const ALL: [Approach; 6] = [
+        Approach::Index,
+        Approach::Slot,
+        Approach::Header,
+        Approach::Restarts,
+        Approach::Entries,
+        Approach::Group,
+    ];
 }
 
 /// Internal keys and values in the order of [`crate::key::Comparator::internal`]. A new cursor is
@@ -36,8 +44,8 @@ pub(crate) trait Cursor {
 
     /// Does a part of a seek to `target`: asks for the memory that the next part needs, and does
     /// not wait for it. So the cursors of a merge wait for theirs at the same time. The next is the
-    /// next part, or [`Cursor::seek`] to the same target. It may be left out: it has no other
-    /// effect.
+    /// next part, [`Cursor::seek`] to the same target, or a move to one of the ends. It may be left
+    /// out: it has no other effect.
     fn approach(&mut self, _target: &[u8], _part: Approach) {}
 
     /// Goes one entry on; behind the last one the cursor is nowhere. Only from an entry.
@@ -48,6 +56,12 @@ pub(crate) trait Cursor {
 
     /// The internal key and the value here; `None` if the cursor is nowhere. Valid until it moves.
     fn entry(&self) -> Option<(&[u8], &[u8])>;
+
+    /// The internal key here.
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.entry().map(|(key, _)| key)
+    }
 
     /// Whether the entry here has the user key of the one that the last move left. Only at an
     /// entry, and after [`Cursor::next`].

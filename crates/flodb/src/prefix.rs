@@ -14,7 +14,10 @@
 //! each power of two. This is the implicit B+-tree of "Algorithmica" (S. Slotin, static B-trees)
 //! without its vector instructions.
 
+use crate::key::user_of;
+use crate::memtable::mapping::prefetch;
 use std::hint::select_unpredictable;
+use std::ptr;
 
 /// The first eight bytes as a number that is ordered as they are. Zeros fill up short keys.
 #[inline]
@@ -26,6 +29,19 @@ pub(crate) fn prefix_of(bytes: &[u8]) -> u64 {
         .iter()
         .enumerate()
         .fold(0, |prefix, (at, byte)| prefix | u64::from(*byte) << (56 - 8 * at))
+}
+
+/// The first sixteen bytes of the user key of an internal key, in the same way.
+#[inline]
+pub(crate) fn wide_prefix_of(internal: &[u8]) -> u128 {
+    match internal.first_chunk::<16>() {
+        Some(first) => {
+            // What of them is the trailer, at most eight bytes, counts as zeros.
+            let beyond = 16_usize.saturating_sub(user_of(internal).len());
+            u128::from_be_bytes(*first) & (u128::MAX << (8 * beyond))
+        }
+        None => u128::from(prefix_of(user_of(internal))) << 64,
+    }
 }
 
 /// How many of the ascending numbers are below `wanted`. No branch depends on them.
@@ -106,18 +122,35 @@ impl Ascending {
         if self.len == 0 || self.last < wanted {
             return self.len;
         }
-        // Some number is not below, so each level has a line that ends with such a one.
-        let mut at = 0;
-        for &start in &self.levels {
-            at = at * FANOUT + self.lines[start as usize + at].count_below(wanted);
+        let leaf = self.leaf_of(wanted);
+        leaf * FANOUT + self.lines[leaf].count_below(wanted)
+    }
+
+    /// Asks for the line that [`Ascending::count_below`] reads last.
+    #[inline]
+    pub(crate) fn prefetch(&self, wanted: u64) {
+        if self.len > 0 && self.last >= wanted {
+            prefetch(ptr::from_ref(&self.lines[self.leaf_of(wanted)]).cast());
         }
-        at
+    }
+
+    /// The leaf with the first number that is not below `wanted`. There is one.
+    #[inline]
+    fn leaf_of(&self, wanted: u64) -> usize {
+        // So each level has a line that ends with such a one. The last level begins with line 0.
+        let inner = &self.levels[..self.levels.len() - 1];
+        let child = |at: usize, start: &u32| {
+            at * FANOUT + self.lines[*start as usize + at].count_below(wanted)
+        };
+        inner.iter().fold(0, child)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::SEQUENCE_MAX;
+    use crate::key::tests::put_key;
     use keyrack_testkit::random::{Announced, Draw, seeds};
 
     #[test]
@@ -158,6 +191,18 @@ mod tests {
                     assert_eq!(count_below(&ascending, wanted), expected);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn wide_prefixes_are_those_of_the_user_key() {
+        for len in 0..40 {
+            let user: Vec<u8> = (1..=len).collect();
+            let mut expected = [0; 16];
+            let part = user.len().min(16);
+            expected[..part].copy_from_slice(&user[..part]);
+            let internal = put_key(&user, SEQUENCE_MAX);
+            assert_eq!(wide_prefix_of(&internal), u128::from_be_bytes(expected), "{len} bytes");
         }
     }
 

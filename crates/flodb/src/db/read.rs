@@ -404,7 +404,8 @@ impl Inner {
         sequence: u64,
         options: ReadOptions,
     ) -> (Vec<Child>, Vec<TombstoneSource>) {
-        let (mut children, mut sources) = (Vec::new(), Vec::new());
+        let children_max = read_state.memtables.len() + read_state.levels[0].len() + LEVELS - 1;
+        let (mut children, mut sources) = (Vec::with_capacity(children_max), Vec::new());
         for memtable in read_state.memtables.iter().filter(|g| !g.is_empty()) {
             if memtable.has_range_tombstones() {
                 let indexes = memtable.range_indexes();

@@ -16,11 +16,21 @@ pub(crate) struct LevelCursor {
     inner: Option<TableCursor>,
     /// Whether the last step came to another table.
     is_entered: bool,
+    /// Whether a seek was begun, so that its table is open.
+    is_sought: bool,
 }
 
 impl LevelCursor {
     pub(crate) fn new(tables: Tables, order: Comparator, options: ReadOptions) -> Self {
-        LevelCursor { tables, order, options, at: 0, inner: None, is_entered: false }
+        LevelCursor {
+            tables,
+            order,
+            options,
+            at: 0,
+            inner: None,
+            is_entered: false,
+            is_sought: false,
+        }
     }
 
     /// The first table that does not end before `target`.
@@ -67,6 +77,7 @@ impl LevelCursor {
 
 impl Cursor for LevelCursor {
     fn seek_first(&mut self) -> Result<()> {
+        self.is_sought = false;
         self.open(0);
         if let Some(inner) = &mut self.inner {
             inner.seek_first()?;
@@ -75,6 +86,7 @@ impl Cursor for LevelCursor {
     }
 
     fn seek_last(&mut self) -> Result<()> {
+        self.is_sought = false;
         // An empty level has no last entry.
         let Some(last) = self.tables.len().checked_sub(1) else { return Ok(()) };
         self.open(last);
@@ -85,7 +97,9 @@ impl Cursor for LevelCursor {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        self.open(self.table_of(target));
+        if !std::mem::take(&mut self.is_sought) {
+            self.open(self.table_of(target));
+        }
         if let Some(inner) = &mut self.inner {
             inner.seek(target)?;
         }
@@ -93,8 +107,9 @@ impl Cursor for LevelCursor {
     }
 
     fn approach(&mut self, target: &[u8], part: Approach) {
-        if part == Approach::Slot {
+        if part == Approach::Index {
             self.open(self.table_of(target));
+            self.is_sought = true;
         }
         if let Some(inner) = &mut self.inner {
             inner.approach(target, part);
@@ -112,8 +127,14 @@ impl Cursor for LevelCursor {
         self.skip_empty_backward()
     }
 
+    #[inline]
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.inner.as_ref()?.entry()
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.inner.as_ref()?.key()
     }
 
     /// No user key is in two tables of a level.

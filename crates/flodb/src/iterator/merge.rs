@@ -5,6 +5,18 @@
 //! rival is current, and the next one is looked for among the others. Downward the same with the
 //! largest.
 //!
+//! ```text
+//!   child      0         1         2          a rank is what 16 bytes of the user key are as a
+//!   key        user:07   user:12   none       number; downward its complement, so that the least
+//!   rank       "user:07" "user:12" the most   rank always comes first
+//!              current   rival                fence: the rank of the rival
+//! ```
+//!
+//! Each child has a rank, made once for each of its entries. Where two differ they tell the order,
+//! so a step mostly compares one number with the fence and looks at no other child. Keys are
+//! compared where ranks are equal: that may be the rank of keys that go on alike, of an entry that
+//! ranks as none, or, in another order than that of bytes, of all entries.
+//!
 //! Each comparison also tells whether the two entries have one user key. So the iterator above
 //! knows of each entry whether it repeats the user key of the one before: in one child the child
 //! knows it, between two it was compared. It keeps no key and compares none.
@@ -14,6 +26,7 @@ use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
 use crate::key::Comparator;
 use crate::memtable::MemtableCursor;
+use crate::prefix::wide_prefix_of;
 use crate::table::TableCursor;
 use std::cmp::Ordering;
 
@@ -60,9 +73,14 @@ impl Cursor for Child {
         of_child!(self, inner => inner.prev())
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         of_child!(self, inner => inner.entry())
+    }
+
+    #[inline(always)]
+    fn key(&self) -> Option<&[u8]> {
+        of_child!(self, inner => inner.key())
     }
 
     #[inline]
@@ -82,13 +100,32 @@ enum Direction {
     Down,
 }
 
+impl Direction {
+    /// Downward, ranks are complements.
+    #[inline]
+    fn mask(self) -> u128 {
+        match self {
+            Direction::Up => 0,
+            Direction::Down => u128::MAX,
+        }
+    }
+}
+
+/// The rank of a child that is nowhere, and perhaps of an entry.
+const NOWHERE: u128 = u128::MAX;
+
 /// The union of its children. No two of them have the same internal key.
 pub(crate) struct Merge<C = Child> {
     children: Vec<C>,
+    /// One a child.
+    ranks: Vec<u128>,
     order: Comparator,
+    is_bytewise: bool,
     current: Option<usize>,
     /// Of the others, the one that would be current.
     rival: Option<usize>,
+    /// The rank of the rival.
+    fence: u128,
     /// Whether the rival has the user key of the current child.
     rival_repeats: bool,
     /// Whether the entry here has the user key of the one that the last step forward left.
@@ -99,26 +136,37 @@ pub(crate) struct Merge<C = Child> {
 impl<C: Cursor> Merge<C> {
     pub(crate) fn new(children: Vec<C>, order: Comparator) -> Self {
         Merge {
+            ranks: vec![NOWHERE; children.len()],
             children,
+            is_bytewise: order.is_bytewise(),
             order,
             current: None,
             rival: None,
+            fence: NOWHERE,
             rival_repeats: false,
             repeats: false,
             direction: Direction::Up,
         }
     }
 
+    /// Makes the rank of a child that has moved.
     #[inline]
-    fn key(&self, child: usize) -> Option<&[u8]> {
-        self.children[child].entry().map(|(key, _)| key)
+    fn rank(&mut self, child: usize) -> u128 {
+        let rank = match self.children[child].key() {
+            None => NOWHERE,
+            Some(key) if self.is_bytewise => wide_prefix_of(key) ^ self.direction.mask(),
+            Some(_) => 0,
+        };
+        self.ranks[child] = rank;
+        rank
     }
 
-    /// Whether `a` comes before `b` in the direction of the cursor, and whether they have the same
-    /// user key.
-    #[inline]
-    fn precedes(&self, a: &[u8], b: &[u8]) -> (bool, bool) {
-        let (order, repeats) = self.order.internal_and_user(a, b);
+    /// Whether child `a` comes before `b`, which has the same rank, in the direction of the cursor;
+    /// and whether they have the same user key. One that is nowhere comes before none.
+    fn precedes(&self, a: usize, b: usize) -> (bool, bool) {
+        let Some(key) = self.children[a].key() else { return (false, false) };
+        let Some(other) = self.children[b].key() else { return (true, false) };
+        let (order, repeats) = self.order.internal_and_user(key, other);
         let precedes = match self.direction {
             Direction::Up => order == Ordering::Less,
             Direction::Down => order == Ordering::Greater,
@@ -126,20 +174,35 @@ impl<C: Cursor> Merge<C> {
         (precedes, repeats)
     }
 
-    /// Of the children but one, the one that comes first.
-    fn first_but(&self, except: Option<usize>) -> Option<usize> {
-        let mut first: Option<(usize, &[u8])> = None;
-        for child in (0..self.children.len()).filter(|&child| Some(child) != except) {
-            let Some(key) = self.key(child) else { continue };
-            if first.is_none_or(|(_, first)| self.precedes(key, first).0) {
-                first = Some((child, key));
-            }
-        }
-        first.map(|(child, _)| child)
+    /// Whether the child has an entry.
+    #[inline]
+    fn is_somewhere(&self, child: usize) -> bool {
+        self.ranks[child] != NOWHERE || self.children[child].key().is_some()
     }
 
-    /// Looks at all children.
+    /// Of the children but one, the one that comes first.
+    #[inline]
+    fn first_but(&self, except: Option<usize>) -> Option<usize> {
+        let mut first: Option<(usize, u128)> = None;
+        for (child, &rank) in self.ranks.iter().enumerate() {
+            let precedes = match first {
+                _ if Some(child) == except => false,
+                None => true,
+                Some((first, least)) if rank == least => self.precedes(child, first).0,
+                Some((_, least)) => rank < least,
+            };
+            if precedes {
+                first = Some((child, rank));
+            }
+        }
+        first.map(|(child, _)| child).filter(|child| self.is_somewhere(*child))
+    }
+
+    /// Looks at all children, which have moved.
     fn elect(&mut self) {
+        for child in 0..self.children.len() {
+            self.rank(child);
+        }
         self.current = self.first_but(None);
         self.elect_rival();
     }
@@ -147,22 +210,32 @@ impl<C: Cursor> Merge<C> {
     /// Looks at all children but the current one.
     fn elect_rival(&mut self) {
         self.rival = self.first_but(self.current);
-        let keys = self.current.zip(self.rival);
-        let keys = keys.and_then(|(one, other)| self.key(one).zip(self.key(other)));
-        self.rival_repeats = keys.is_some_and(|(one, other)| self.precedes(one, other).1);
+        self.fence = self.rival.map_or(NOWHERE, |rival| self.ranks[rival]);
+        let pair = self.current.zip(self.rival);
+        let alike = pair.filter(|(current, _)| self.ranks[*current] == self.fence);
+        self.rival_repeats = alike.is_some_and(|(current, rival)| self.precedes(current, rival).1);
     }
 
     /// After the current child has moved.
     #[inline]
     fn stay_or_change(&mut self, current: usize) {
-        let key = self.key(current);
+        if self.rank(current) < self.fence {
+            self.rival_repeats = false;
+            self.repeats = self.children[current].repeats();
+        } else {
+            self.stay_or_change_by_key(current);
+        }
+    }
+
+    /// The same where the rank of the current child is not before the fence.
+    fn stay_or_change_by_key(&mut self, current: usize) {
         let Some(rival) = self.rival else {
-            self.current = key.map(|_| current);
+            self.current = self.is_somewhere(current).then_some(current);
             self.repeats = self.children[current].repeats();
             return;
         };
-        if let (Some(key), Some(other)) = (key, self.key(rival))
-            && let (true, repeats) = self.precedes(key, other)
+        if self.ranks[current] == self.fence
+            && let (true, repeats) = self.precedes(current, rival)
         {
             self.rival_repeats = repeats;
             self.repeats = self.children[current].repeats();
@@ -173,22 +246,41 @@ impl<C: Cursor> Merge<C> {
         self.elect_rival();
     }
 
+    /// Goes to the last entry before the internal key `target`.
+    pub(crate) fn seek_before(&mut self, target: &[u8]) -> Result<()> {
+        self.direction = Direction::Down;
+        self.current = None;
+        self.approach_all(target);
+        self.children.iter_mut().try_for_each(|child| seek_before(child, target))?;
+        self.elect();
+        Ok(())
+    }
+
+    /// Lets the children wait for their memory at the same time.
+    fn approach_all(&mut self, target: &[u8]) {
+        if self.children.len() > 1 {
+            for part in Approach::ALL {
+                self.children.iter_mut().for_each(|child| child.approach(target, part));
+            }
+        }
+    }
+
     /// Places all children after (or before) the current entry, where they are when the cursor
     /// moves that way.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let current = self.current.expect("a cursor turns at an entry");
-        let key = self.key(current).expect("the current child has an entry").to_vec();
+        let key = self.children[current].key().expect("the current child has an entry").to_vec();
         for child in (0..self.children.len()).filter(|&child| child != current) {
             let cursor = &mut self.children[child];
-            cursor.seek(&key)?;
-            if direction == Direction::Down {
-                match cursor.entry() {
-                    Some(_) => cursor.prev()?,
-                    None => cursor.seek_last()?,
-                }
+            match direction {
+                Direction::Up => cursor.seek(&key)?,
+                Direction::Down => seek_before(cursor, &key)?,
             }
         }
         self.direction = direction;
+        for child in 0..self.children.len() {
+            self.rank(child);
+        }
         self.elect_rival();
         Ok(())
     }
@@ -209,7 +301,8 @@ impl<C: Cursor> Merge<C> {
     fn skip(&mut self, first: usize, target: &[u8], passed: Ordering) -> Result<()> {
         let mut moved = false;
         for child in first..self.children.len() {
-            let order = self.key(child).map(|key| self.order.internal(key, target));
+            let key = self.children[child].key();
+            let order = key.map(|key| self.order.internal(key, target));
             let is_passed = match order {
                 None => false,
                 // The target itself is not before the target.
@@ -222,11 +315,10 @@ impl<C: Cursor> Merge<C> {
             moved = true;
             self.repeats &= Some(child) != self.current;
             let cursor = &mut self.children[child];
-            let placed = cursor.seek(target).and_then(|()| match (passed, cursor.entry()) {
-                (Ordering::Less, _) => Ok(()),
-                (_, Some(_)) => cursor.prev(),
-                (_, None) => cursor.seek_last(),
-            });
+            let placed = match passed {
+                Ordering::Less => cursor.seek(target),
+                _ => seek_before(cursor, target),
+            };
             if placed.is_err() {
                 self.current = None;
                 return placed;
@@ -236,6 +328,15 @@ impl<C: Cursor> Merge<C> {
             self.elect();
         }
         Ok(())
+    }
+}
+
+/// Goes to the last entry before the internal key `target`.
+fn seek_before<C: Cursor>(cursor: &mut C, target: &[u8]) -> Result<()> {
+    cursor.seek(target)?;
+    match cursor.key() {
+        Some(_) => cursor.prev(),
+        None => cursor.seek_last(),
     }
 }
 
@@ -259,11 +360,7 @@ impl<C: Cursor> Cursor for Merge<C> {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.direction = Direction::Up;
         self.current = None;
-        if self.children.len() > 1 {
-            for part in Approach::ALL {
-                self.children.iter_mut().for_each(|child| child.approach(target, part));
-            }
-        }
+        self.approach_all(target);
         self.children.iter_mut().try_for_each(|child| child.seek(target))?;
         self.elect();
         Ok(())
@@ -302,6 +399,11 @@ impl<C: Cursor> Cursor for Merge<C> {
     }
 
     #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.children[self.current?].key()
+    }
+
+    #[inline]
     fn repeats(&self) -> bool {
         self.repeats
     }
@@ -317,7 +419,7 @@ impl<C: Cursor> Cursor for Merge<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::tests::put_key;
+    use crate::key::tests::{backwards, put_key};
     use crate::key::user_of;
     use keyrack_testkit::random::{Announced, Draw, seeds};
 
@@ -462,6 +564,51 @@ mod tests {
                 if step >= 10 {
                     assert_eq!(merge.may_repeat_before(), at > 0 && is_same(at - 1, at));
                 }
+            }
+        }
+    }
+
+    /// Keys with equal ranks, also with that of a child that is nowhere.
+    #[test]
+    fn keys_of_equal_ranks_are_told_by_comparison() {
+        let long = |last: u8| [&[b'k'; 16][..], &[last]].concat();
+        let keys: [Vec<u8>; 10] = [
+            vec![],
+            vec![0],
+            vec![0; 15],
+            vec![0; 30],
+            vec![b'k'; 16],
+            long(0),
+            long(1),
+            long(0xff),
+            vec![0xff; 16],
+            vec![0xff; 17],
+        ];
+        for seed in seeds() {
+            let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
+            for order in [Comparator::Bytewise, backwards()] {
+                let mut sorted: Vec<Vec<u8>> = keys.iter().map(|key| put_key(key, 1)).collect();
+                sorted.sort_by(|a, b| order.internal(a, b));
+                let mut dealt: Vec<Rows> =
+                    (0..3).map(|_| Rows { rows: Vec::new(), at: None }).collect();
+                for key in &sorted {
+                    dealt[draw.below(3)].rows.push((key.clone(), Vec::new()));
+                }
+                let mut merge = Merge::new(dealt, order);
+                merge.seek_first().unwrap();
+                for key in &sorted {
+                    assert_eq!(merge.key(), Some(&key[..]));
+                    merge.next().unwrap();
+                    assert!(!merge.repeats());
+                }
+                assert_eq!(merge.key(), None);
+                merge.seek_last().unwrap();
+                for key in sorted.iter().rev() {
+                    assert_eq!(merge.key(), Some(&key[..]));
+                    assert!(!merge.may_repeat_before());
+                    merge.prev().unwrap();
+                }
+                assert_eq!(merge.key(), None);
             }
         }
     }

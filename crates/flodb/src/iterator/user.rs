@@ -141,12 +141,12 @@ impl Iter {
     /// # Errors
     /// As for [`Iter::seek_first`].
     pub fn seek_back(&mut self, target: &[u8]) -> Result<()> {
-        self.seek(target)?;
-        match self.entry() {
-            None => self.seek_last(),
-            Some((key, _)) if self.order.user(key, target) == Ordering::Equal => Ok(()),
-            Some(_) => self.prev(),
-        }
+        self.state = State::Out;
+        // Behind all versions of the key.
+        self.seek.clear();
+        append(&mut self.seek, target, 0, Kind::Delete);
+        self.merge.seek_before(&self.seek)?;
+        self.find_visible_down()
     }
 
     fn seek_internal(&mut self, user: &[u8], sequence: u64, kind: Kind) -> Result<()> {
@@ -205,7 +205,7 @@ impl Iter {
     /// further entries of the same key are not.
     fn find_visible_up(&mut self, mut is_passed: bool) -> Result<()> {
         let mut hidden = 0;
-        while let Some((key, _)) = self.merge.entry() {
+        while let Some(key) = self.merge.key() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
             let mut is_hidden = false;
             if entry.sequence <= self.sequence && !is_passed {
@@ -242,7 +242,7 @@ impl Iter {
         // the sequence number of that version if its value is in a blob file.
         let (mut shown, mut apart) = (false, None);
         let mut hidden = 0;
-        while let Some((key, value)) = self.merge.entry() {
+        while let Some(key) = self.merge.key() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
             if shown && self.order.user(entry.user, &self.key) != Ordering::Equal {
                 break;
@@ -264,7 +264,7 @@ impl Iter {
                     self.key.clear();
                     self.key.extend_from_slice(entry.user);
                 }
-                if shown {
+                if let Some((_, value)) = self.merge.entry().filter(|_| shown) {
                     self.value.clear();
                     self.value.extend_from_slice(value);
                     self.value_at = 0;

@@ -17,9 +17,9 @@ use super::Memtable;
 use super::arena::Handle;
 use super::run::{Run, shared_by};
 use super::sorted_runs::Runs;
-use crate::cursor::Cursor;
+use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
-use crate::key::TRAILER_BYTES;
+use crate::key::{TRAILER_BYTES, user_of};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -181,6 +181,26 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
 
+    fn approach(&mut self, target: &[u8], part: Approach) {
+        // Without prefixes a search reads entries from the first comparison on.
+        if !self.memtable.rank().has_prefixes() {
+            return;
+        }
+        let user = user_of(target);
+        for run in self.runs.iter() {
+            match part {
+                Approach::Index => run.prefetch_prefixes(user),
+                Approach::Slot => run.prefetch_near(user),
+                Approach::Header => {
+                    if let Some(handle) = run.near(user) {
+                        self.memtable.arena.prefetch(handle);
+                    }
+                }
+                Approach::Restarts | Approach::Entries | Approach::Group => {}
+            }
+        }
+    }
+
     fn next(&mut self) -> Result<()> {
         self.advance(true);
         Ok(())
@@ -196,6 +216,12 @@ impl Cursor for MemtableCursor {
         let head = self.heads[self.place?].as_ref()?;
         let entry = self.memtable.arena.entry(head.handle);
         Some((entry.internal(), entry.value()))
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        let head = self.heads[self.place?].as_ref()?;
+        Some(self.memtable.arena.entry(head.handle).internal())
     }
 
     #[inline]

@@ -13,8 +13,10 @@
 //! where that does not help.
 
 use super::arena::Handle;
+use super::mapping::prefetch;
 use super::rank::{Rank, prefix};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Groups of equal prefixes up to this size are sorted by whole keys.
 const GROUP_ENTRIES_MAX: usize = 12;
@@ -128,14 +130,34 @@ impl Run {
         low + self.handles[low..high].partition_point(is_before)
     }
 
+    /// Asks for the prefixes that a search for the key looks at.
+    pub(super) fn prefetch_prefixes(&self, user: &[u8]) {
+        let between = self.between_samples(prefix(user, self.shared));
+        self.prefixes[between].chunks(8).for_each(|line| prefetch(line.as_ptr().cast()));
+    }
+
+    /// Asks for the handle of [`Self::near`].
+    pub(super) fn prefetch_near(&self, user: &[u8]) {
+        let at = self.first_prefix(prefix(user, self.shared));
+        prefetch(self.handles.as_ptr().wrapping_add(at).cast());
+    }
+
+    /// An entry that a search for the key comes to, or nearly.
+    pub(super) fn near(&self, user: &[u8]) -> Option<Handle> {
+        self.handle(self.first_prefix(prefix(user, self.shared)))
+    }
+
     /// The place of the first prefix that is not less.
     fn first_prefix(&self, wanted: u64) -> usize {
-        let less = |prefix: &u64| *prefix < wanted;
-        // What is sought lies behind the last sample that is less, up to the next one.
-        let behind = self.samples.partition_point(less);
-        let from = behind.saturating_sub(1) * SAMPLE_ENTRIES;
-        let to = (behind * SAMPLE_ENTRIES).min(self.len());
-        from + self.prefixes[from..to].partition_point(less)
+        let between = self.between_samples(wanted);
+        between.start + self.prefixes[between].partition_point(|prefix| *prefix < wanted)
+    }
+
+    /// From the last sample that is less up to the next one, where the first prefix that is not
+    /// less lies.
+    fn between_samples(&self, wanted: u64) -> Range<usize> {
+        let behind = self.samples.partition_point(|sample| *sample < wanted);
+        behind.saturating_sub(1) * SAMPLE_ENTRIES..(behind * SAMPLE_ENTRIES).min(self.len())
     }
 }
 

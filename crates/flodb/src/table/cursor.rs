@@ -171,6 +171,7 @@ impl TableCursor {
         arrival: Arrival,
         place: impl FnOnce(&mut BlockCursor, &Block, &Comparator) -> Placed,
     ) -> Result<bool> {
+        self.sought = None;
         let block =
             if self.block.is_some() && self.index == index { self.block.take() } else { None };
         let block = match block {
@@ -184,6 +185,12 @@ impl TableCursor {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// The block that comes next, if a search in it begins at a restart.
+    fn coming_by_restarts(&self) -> Option<&Block> {
+        let (_, cached) = self.coming.as_ref()?;
+        (!cached.block.has_prefixes()).then_some(&cached.block)
     }
 
     fn load(&mut self, index: usize, arrival: Arrival) -> Result<Arc<Cached>> {
@@ -302,6 +309,7 @@ impl Cursor for TableCursor {
     fn approach(&mut self, target: &[u8], part: Approach) {
         let table = &*self.table;
         let index = match (part, self.sought) {
+            (Approach::Index, _) => return table.index.prefetch(key::user_of(target)),
             (Approach::Slot, _) => {
                 let (user, trailer) = stored_target(table, target);
                 let index = table.index.find(&table.comparator, user, trailer);
@@ -315,18 +323,19 @@ impl Cursor for TableCursor {
             return;
         }
         match part {
+            Approach::Index => {}
             Approach::Slot => table.cached.prefetch_slot(index),
             Approach::Header => table.cached.prefetch_header(index),
             Approach::Restarts => {
                 let cached = table.cached.pin_if_there(index);
                 self.coming = cached.map(|cached| (index, cached));
-                if let Some((_, cached)) = &self.coming {
-                    cached.block.prefetch_restarts();
+                if let Some(block) = self.coming_by_restarts() {
+                    block.prefetch_restarts();
                 }
             }
             Approach::Entries => {
-                if let Some((_, cached)) = &self.coming {
-                    cached.block.prefetch_entries();
+                if let Some(block) = self.coming_by_restarts() {
+                    block.prefetch_entries();
                 }
             }
             Approach::Group => {
@@ -390,6 +399,11 @@ impl Cursor for TableCursor {
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         let cached = self.block.as_ref()?;
         Some((self.inner.key(), cached.block.slice(self.inner.value())))
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.block.as_ref().map(|_| self.inner.key())
     }
 
     #[inline]

@@ -183,6 +183,14 @@ impl Index {
         low
     }
 
+    /// Asks for what [`Index::find`] reads last of the prefixes.
+    #[inline]
+    pub(super) fn prefetch(&self, user: &[u8]) {
+        if let Some(rest) = user.get(self.common..) {
+            self.prefixes.prefetch(prefix_of(rest));
+        }
+    }
+
     /// The separators that the prefix does not tell from `user`: those below the first are before
     /// it, those from the second on are behind.
     #[inline]
