@@ -2,9 +2,9 @@
 //!
 //! Forward, a step decodes one entry onto the key of the last one. Backward there is nothing to
 //! decode from, so the entries from the restart before are decoded at once and kept as a *group*;
-//! further steps back only copy a key out of it. With the usual sixteen entries a restart, a step
-//! back costs twice a step forward on average, whatever the turns in between: a step forward stays
-//! in the group as long as the group goes.
+//! further steps back only copy a key out of it. Whether an entry has the user key of the one
+//! before is known within a group. So the group before is decoded when the first entry of one is
+//! reached, and has that entry as its last. A step forward stays in the group as long as it goes.
 //!
 //! The cursor holds no block, so that its owner can hold block and cursor side by side. All calls
 //! between two placements must pass the same block.
@@ -30,7 +30,7 @@ pub(crate) struct BlockCursor {
     group: Group,
 }
 
-/// Some neighbouring entries, ending with the one before the last placement.
+/// Some neighbouring entries.
 #[derive(Debug, Default)]
 struct Group {
     keys: Padded,
@@ -99,8 +99,7 @@ impl BlockCursor {
 
     /// Goes to the last entry.
     pub(crate) fn seek_last(&mut self, block: &Block) -> Result<()> {
-        self.at = block.entries_end;
-        self.back(block).map(|_| ())
+        self.back(block, block.entries_end).map(|_| ())
     }
 
     /// Goes to the first entry that is not before the user key with this trailer, as the block has
@@ -149,10 +148,17 @@ impl BlockCursor {
         if self.at == 0 {
             return Ok(false);
         }
-        if self.group.entries.is_empty() || self.group.place == 0 {
-            return self.back(block);
+        let Group { entries, place, .. } = &mut self.group;
+        if entries.is_empty() || *place == 0 {
+            return self.back(block, self.at);
         }
-        self.group.place -= 1;
+        *place -= 1;
+        let first = &entries[0];
+        if *place == 0 && first.at > 0 {
+            // The group before is needed soon, and tells now whether the first entry repeats a key.
+            let end = first.value.end;
+            return self.back(block, end);
+        }
         self.take_grouped();
         Ok(true)
     }
@@ -196,9 +202,11 @@ impl BlockCursor {
         }
     }
 
-    /// Groups the entries from the last restart before `at` up to `at`, and goes to the last.
-    fn back(&mut self, block: &Block) -> Result<bool> {
-        let end = self.at;
+    /// Groups the entries from a restart up to the entry that ends at `end`, and goes to that. It
+    /// has one before it in the group, unless it is the first of the block.
+    fn back(&mut self, block: &Block, end: usize) -> Result<bool> {
+        // After a seek, nobody has asked for what is before its entry.
+        let is_sought = self.group.entries.is_empty();
         let mut low = 0;
         let mut high = block.restarts;
         while high - low > 1 {
@@ -209,11 +217,24 @@ impl BlockCursor {
                 high = middle;
             }
         }
-        let Group { keys, entries, .. } = &mut self.group;
-        keys.len = 0;
-        entries.clear();
+        if is_sought {
+            block.prefetch_between(block.restart(low)?, end);
+        }
+        self.group(block, low, end)?;
+        if low > 0 && self.group.entries.len() == 1 {
+            self.group(block, low - 1, end)?;
+        }
+        self.group.place = self.group.entries.len() - 1;
+        self.may_repeat_before |= self.group.place == 0;
+        Ok(true)
+    }
+
+    /// Decodes the entries from a restart up to `end` into the group.
+    fn group(&mut self, block: &Block, restart: usize, end: usize) -> Result<()> {
+        self.group.keys.len = 0;
+        self.group.entries.clear();
         self.key.len = 0;
-        self.next = block.restart(low)?;
+        self.next = block.restart(restart)?;
         while self.next < end {
             self.decode(block)?;
             let Group { keys, entries, .. } = &mut self.group;
@@ -230,9 +251,7 @@ impl BlockCursor {
             self.group.entries.clear();
             return Err(Damage { at: end, what: "a restart that is not at an entry" });
         }
-        self.group.place = self.group.entries.len() - 1;
-        self.may_repeat_before |= self.group.place == 0;
-        Ok(true)
+        Ok(())
     }
 
     #[inline]

@@ -82,6 +82,29 @@ struct Entry<'a> {
     next: usize,
 }
 
+/// What the header of an entry says, and how long it is.
+struct Lengths {
+    shared: usize,
+    unshared: usize,
+    value: usize,
+    header: usize,
+}
+
+/// Any lengths at the beginning of these bytes.
+#[cold]
+fn long_lengths(bytes: &[u8]) -> Option<Lengths> {
+    let (shared, first) = varint(bytes)?;
+    let (unshared, second) = varint(&bytes[first..])?;
+    let (value, third) = varint(&bytes[first + second..])?;
+    let count = |number| usize::try_from(number).ok();
+    Some(Lengths {
+        shared: count(shared)?,
+        unshared: count(unshared)?,
+        value: count(value)?,
+        header: first + second + third,
+    })
+}
+
 /// Where a lookup ended: at the first entry that is not before what was wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -221,6 +244,13 @@ impl Block {
         }
     }
 
+    /// Asks for the entries between two offsets.
+    fn prefetch_between(&self, start: usize, end: usize) {
+        if let Some(entries) = self.bytes.get(start..end) {
+            entries.chunks(LINE_BYTES).for_each(|line| prefetch(line.as_ptr()));
+        }
+    }
+
     /// Asks for the entries from a restart on. Each says where the next one is, so that without
     /// this they would come one by one.
     #[inline]
@@ -246,33 +276,30 @@ impl Block {
     }
 
     /// The entry at an offset.
-    #[inline]
+    #[inline(always)]
     fn entry(&self, at: usize) -> Result<Entry<'_>> {
         self.try_entry(at).ok_or(Damage { at, what: "an entry that does not fit its block" })
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_entry(&self, at: usize) -> Option<Entry<'_>> {
-        let entries = &self.bytes[..self.entries_end];
-        let rest = entries.get(at..)?;
+        let rest = self.bytes[..self.entries_end].get(at..)?;
         // Most entries have three lengths of one byte.
-        let (shared, unshared, value_len, header) = match *rest.first_chunk::<3>()? {
-            [a, b, c] if (a | b | c) < 0x80 => (a.into(), b.into(), c.into(), 3),
-            _ => {
-                let (shared, first) = varint(rest)?;
-                let (unshared, second) = varint(&rest[first..])?;
-                let (value_len, third) = varint(&rest[first + second..])?;
-                (shared, unshared, value_len, first + second + third)
+        let Lengths { shared, unshared, value, header } = match *rest.first_chunk::<3>()? {
+            [a, b, c] if (a | b | c) < 0x80 => {
+                Lengths { shared: a.into(), unshared: b.into(), value: c.into(), header: 3 }
             }
+            _ => long_lengths(rest)?,
         };
-        let suffix_at = at + header;
-        let (suffix, rest) = rest[header..].split_at_checked(usize::try_from(unshared).ok()?)?;
+        let (suffix, rest) = rest[header..].split_at_checked(unshared)?;
         let (trailer, values) = rest.split_first_chunk::<TRAILER_BYTES>()?;
-        let value_len = usize::try_from(value_len).ok().filter(|len| *len <= values.len())?;
-        let value_at = suffix_at + suffix.len() + TRAILER_BYTES;
-        let value_end = value_at + value_len;
+        if value > values.len() {
+            return None;
+        }
+        let value_at = at + header + unshared + TRAILER_BYTES;
+        let value_end = value_at + value;
         Some(Entry {
-            shared: usize::try_from(shared).ok()?,
+            shared,
             suffix,
             trailer: u64::from_le_bytes(*trailer),
             value: value_at..value_end,

@@ -50,8 +50,8 @@ pub struct ReadOptions {
 /// How far ahead of a scan the memory of blocks is asked for: what several steps take.
 const AHEAD_BYTES: usize = 768;
 
-/// The same for a scan down, which reads some entries at once.
-const BACK_BYTES: usize = 1280;
+/// The same for a scan down, which reads all entries of a restart at once, from the first on.
+const BACK_BYTES: usize = 2304;
 
 /// A buffer for what is read ahead has at most so many bytes.
 const READAHEAD_BYTES_LIMIT: usize = 64 << 20;
