@@ -1,21 +1,20 @@
 //! Several cursors as one.
 //!
-//! The child with the smallest key is the current one, and the rival has the smallest of the other
-//! keys. A step compares with the rival alone. When the current child comes behind the rival, the
-//! rival is current, and the next one is looked for among the others. Downward the same with the
-//! largest.
+//! The children stand in a queue, in the order of their keys. The first one has the entry here; the
+//! next one is its rival. A step moves the first child and compares it with the rival alone. If it
+//! comes behind the rival, it goes back in the queue to its place. Downward the same with the
+//! largest keys first.
 //!
 //! ```text
-//!   child      0         1         2          a rank is what 16 bytes of the user key are as a
-//!   key        user:07   user:12   none       number; downward its complement, so that the least
-//!   rank       "user:07" "user:12" the most   rank always comes first
-//!              current   rival                fence: the rank of the rival
+//!   queue    child 2     child 0     child 1       a rank is what sixteen bytes of the user key
+//!   key      user:07     user:12     none          are as a number; downward its complement, so
+//!   rank     "user:07"   "user:12"   the most      that the least rank always comes first
 //! ```
 //!
-//! Each child has a rank, made once for each of its entries. Where two differ they tell the order,
-//! so a step mostly compares one number with the fence and looks at no other child. Keys are
-//! compared where ranks are equal: that may be the rank of keys that go on alike, of an entry that
-//! ranks as none, or, in another order than that of bytes, of all entries.
+//! A rank is made once for each entry. Where two differ they tell the order, so most steps compare
+//! two numbers and look at no other child. Keys are compared where ranks are equal: that may be the
+//! rank of keys that go on alike, of an entry that ranks as none, or, in another order than that of
+//! bytes, of all entries.
 //!
 //! Each comparison also tells whether the two entries have one user key. So the iterator above
 //! knows of each entry whether it repeats the user key of the one before: in one child the child
@@ -114,19 +113,23 @@ impl Direction {
 /// The rank of a child that is nowhere, and perhaps of an entry.
 const NOWHERE: u128 = u128::MAX;
 
+/// A child in the queue.
+#[derive(Clone, Copy)]
+struct Queued {
+    rank: u128,
+    child: usize,
+}
+
 /// The union of its children. No two of them have the same internal key.
 pub(crate) struct Merge<C = Child> {
     children: Vec<C>,
-    /// One a child.
-    ranks: Vec<u128>,
+    /// All children in their order; those that are nowhere come last.
+    queue: Vec<Queued>,
     order: Comparator,
     is_bytewise: bool,
+    /// The first of the queue, if it has an entry.
     current: Option<usize>,
-    /// Of the others, the one that would be current.
-    rival: Option<usize>,
-    /// The rank of the rival.
-    fence: u128,
-    /// Whether the rival has the user key of the current child.
+    /// Whether the second of the queue has the user key of the first.
     rival_repeats: bool,
     /// Whether the entry here has the user key of the one that the last step forward left.
     repeats: bool,
@@ -136,114 +139,104 @@ pub(crate) struct Merge<C = Child> {
 impl<C: Cursor> Merge<C> {
     pub(crate) fn new(children: Vec<C>, order: Comparator) -> Self {
         Merge {
-            ranks: vec![NOWHERE; children.len()],
+            queue: (0..children.len()).map(|child| Queued { rank: NOWHERE, child }).collect(),
             children,
             is_bytewise: order.is_bytewise(),
             order,
             current: None,
-            rival: None,
-            fence: NOWHERE,
             rival_repeats: false,
             repeats: false,
             direction: Direction::Up,
         }
     }
 
-    /// Makes the rank of a child that has moved.
+    /// The rank of a child where it is now.
     #[inline]
-    fn rank(&mut self, child: usize) -> u128 {
-        let rank = match self.children[child].key() {
+    fn rank(&self, child: usize) -> u128 {
+        match self.children[child].key() {
             None => NOWHERE,
             Some(key) if self.is_bytewise => wide_prefix_of(key) ^ self.direction.mask(),
             Some(_) => 0,
-        };
-        self.ranks[child] = rank;
-        rank
+        }
     }
 
-    /// Whether child `a` comes before `b`, which has the same rank, in the direction of the cursor;
-    /// and whether they have the same user key. One that is nowhere comes before none.
-    fn precedes(&self, a: usize, b: usize) -> (bool, bool) {
-        let Some(key) = self.children[a].key() else { return (false, false) };
-        let Some(other) = self.children[b].key() else { return (true, false) };
-        let (order, repeats) = self.order.internal_and_user(key, other);
-        let precedes = match self.direction {
-            Direction::Up => order == Ordering::Less,
-            Direction::Down => order == Ordering::Greater,
-        };
-        (precedes, repeats)
-    }
-
-    /// Whether the child has an entry.
+    /// Whether child `a` comes before `b` in the direction of the cursor.
     #[inline]
-    fn is_somewhere(&self, child: usize) -> bool {
-        self.ranks[child] != NOWHERE || self.children[child].key().is_some()
+    fn is_before(&self, a: Queued, b: Queued) -> bool {
+        a.rank < b.rank || a.rank == b.rank && self.compare_keys(a, b).0 == Ordering::Less
     }
 
-    /// Of the children but one, the one that comes first.
+    /// Whether two neighbours in the queue have the same user key.
     #[inline]
-    fn first_but(&self, except: Option<usize>) -> Option<usize> {
-        let mut first: Option<(usize, u128)> = None;
-        for (child, &rank) in self.ranks.iter().enumerate() {
-            let precedes = match first {
-                _ if Some(child) == except => false,
-                None => true,
-                Some((first, least)) if rank == least => self.precedes(child, first).0,
-                Some((_, least)) => rank < least,
-            };
-            if precedes {
-                first = Some((child, rank));
+    fn is_same_user(&self, a: Queued, b: Queued) -> bool {
+        a.rank == b.rank && self.compare_keys(a, b).1
+    }
+
+    /// The order of two children of the same rank, and whether they have the same user key. One
+    /// that is nowhere comes last.
+    #[inline(never)]
+    fn compare_keys(&self, a: Queued, b: Queued) -> (Ordering, bool) {
+        match (self.children[a.child].key(), self.children[b.child].key()) {
+            (Some(a), Some(b)) => {
+                let (order, is_same) = self.order.internal_and_user(a, b);
+                let is_down = self.direction == Direction::Down;
+                (if is_down { order.reverse() } else { order }, is_same)
             }
+            (a, b) => (b.is_some().cmp(&a.is_some()), false),
         }
-        first.map(|(child, _)| child).filter(|child| self.is_somewhere(*child))
     }
 
-    /// Looks at all children, which have moved.
+    /// Puts all children in their order, after any of them have moved.
     fn elect(&mut self) {
-        for child in 0..self.children.len() {
-            self.rank(child);
+        let mut queue = std::mem::take(&mut self.queue);
+        for queued in &mut queue {
+            queued.rank = self.rank(queued.child);
         }
-        self.current = self.first_but(None);
-        self.elect_rival();
+        queue
+            .sort_unstable_by(|a, b| a.rank.cmp(&b.rank).then_with(|| self.compare_keys(*a, *b).0));
+        self.queue = queue;
+        self.look_at_first();
     }
 
-    /// Looks at all children but the current one.
-    fn elect_rival(&mut self) {
-        self.rival = self.first_but(self.current);
-        self.fence = self.rival.map_or(NOWHERE, |rival| self.ranks[rival]);
-        let pair = self.current.zip(self.rival);
-        let alike = pair.filter(|(current, _)| self.ranks[*current] == self.fence);
-        self.rival_repeats = alike.is_some_and(|(current, rival)| self.precedes(current, rival).1);
+    /// After the queue has changed.
+    #[inline]
+    fn look_at_first(&mut self) {
+        // Without children there is no entry.
+        let Some(&first) = self.queue.first() else { return };
+        let is_somewhere = first.rank != NOWHERE || self.children[first.child].key().is_some();
+        self.current = is_somewhere.then_some(first.child);
+        self.rival_repeats =
+            self.queue.get(1).is_some_and(|&rival| self.is_same_user(first, rival));
     }
 
     /// After the current child has moved.
     #[inline]
     fn stay_or_change(&mut self, current: usize) {
-        if self.rank(current) < self.fence {
-            self.rival_repeats = false;
+        let rank = self.rank(current);
+        self.queue[0].rank = rank;
+        if rank < self.queue.get(1).map_or(NOWHERE, |rival| rival.rank) {
             self.repeats = self.children[current].repeats();
+            self.rival_repeats = false;
         } else {
-            self.stay_or_change_by_key(current);
+            self.requeue();
         }
     }
 
-    /// The same where the rank of the current child is not before the fence.
-    fn stay_or_change_by_key(&mut self, current: usize) {
-        let Some(rival) = self.rival else {
-            self.current = self.is_somewhere(current).then_some(current);
-            self.repeats = self.children[current].repeats();
-            return;
-        };
-        if self.ranks[current] == self.fence
-            && let (true, repeats) = self.precedes(current, rival)
+    /// Moves the first of the queue to its place.
+    fn requeue(&mut self) {
+        let moved = self.queue[0];
+        let mut place = 0;
+        while let Some(&next) = self.queue.get(place + 1)
+            && self.is_before(next, moved)
         {
-            self.rival_repeats = repeats;
-            self.repeats = self.children[current].repeats();
-            return;
+            self.queue[place] = next;
+            place += 1;
         }
-        self.repeats = self.rival_repeats;
-        self.current = Some(rival);
-        self.elect_rival();
+        self.queue[place] = moved;
+        let stays = place == 0;
+        self.repeats =
+            if stays { self.children[moved.child].repeats() } else { self.rival_repeats };
+        self.look_at_first();
     }
 
     /// Goes to the last entry before the internal key `target`.
@@ -278,10 +271,7 @@ impl<C: Cursor> Merge<C> {
             }
         }
         self.direction = direction;
-        for child in 0..self.children.len() {
-            self.rank(child);
-        }
-        self.elect_rival();
+        self.elect();
         Ok(())
     }
 

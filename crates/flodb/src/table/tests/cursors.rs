@@ -71,7 +71,7 @@ fn seek_everywhere(cursor: &mut TableCursor, entries: &[Entry], order: &Comparat
             cursor.seek(&target).unwrap();
             assert_at(cursor, entries, Some(at));
             // From here, and with an approach that another place may follow.
-            for (key, parts) in [(&target, 5), (&entries[0].0, 2), (&target, 0), (key, 5)] {
+            for (key, parts) in [(&target, 6), (&entries[0].0, 3), (&target, 0), (key, 6)] {
                 let at = entries
                     .partition_point(|(entry, _)| order.internal(entry, key) == Ordering::Less);
                 for part in Approach::ALL.into_iter().take(parts) {
@@ -80,6 +80,13 @@ fn seek_everywhere(cursor: &mut TableCursor, entries: &[Entry], order: &Comparat
                 cursor.seek(key).unwrap();
                 assert_at(cursor, entries, Some(at));
             }
+            // A move to an end forgets what was approached.
+            for part in Approach::ALL {
+                cursor.approach(&entries[0].0, part);
+            }
+            cursor.seek_last().unwrap();
+            cursor.seek(&target).unwrap();
+            assert_at(cursor, entries, Some(at));
         }
     }
 }
