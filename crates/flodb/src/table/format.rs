@@ -13,6 +13,7 @@ use crate::coding::{Reader, put_varint};
 use crate::compress::{self, BLOCK_BYTES_MAX, Codec};
 use crate::error::{Error, Result};
 use keyrack_vfs::File;
+use std::cell::Cell;
 use std::path::Path;
 
 /// Type, codec and checksum.
@@ -128,7 +129,16 @@ pub(super) fn decode_block(
         .map_err(|what| Error::corruption(path, handle.offset, what))
 }
 
-/// Reads, checks and decompresses a block. A raw one is read into the memory that it stays in.
+/// A thread that reads blocks keeps so much memory for the next one.
+const FRAMED_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// For a block as it is in the file. The memory that a block stays in is not zeroed first then,
+    /// and is written once.
+    static FRAMED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Reads, checks and decompresses a block.
 pub(super) fn read_block(
     file: &dyn File,
     handle: Handle,
@@ -144,17 +154,20 @@ pub(super) fn read_block_with(
     block_type: BlockType,
     verify: bool,
 ) -> Result<Vec<u8>> {
-    let mut framed = vec![0; handle.framed_bytes()];
-    read_exact(file, handle.offset, &mut framed)?;
-    let damage = |what| Error::corruption(file.path(), handle.offset, what);
-    let (contents, codec) = unframe(&framed, handle, block_type, verify).map_err(damage)?;
-    if codec == Codec::Raw {
-        framed.truncate(handle.bytes as usize);
-        return Ok(framed);
+    // A thread that is torn down keeps none.
+    let mut framed = FRAMED.try_with(Cell::take).unwrap_or_default();
+    let bytes = handle.framed_bytes();
+    if framed.len() < bytes {
+        framed.resize(bytes, 0);
     }
     let mut out = Vec::new();
-    compress::decompress(codec, contents, &mut out).map_err(damage)?;
-    Ok(out)
+    let read = read_exact(file, handle.offset, &mut framed[..bytes]).and_then(|()| {
+        decode_block(file.path(), &framed[..bytes], handle, block_type, verify, &mut out)
+    });
+    if framed.len() <= FRAMED_BYTES_MAX {
+        let _ = FRAMED.try_with(|kept| kept.set(framed));
+    }
+    read.map(|()| out)
 }
 
 /// Reads bytes that must be there.
