@@ -117,8 +117,8 @@ fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> R
 /// Where a value is that has this blob index, in words.
 fn place_of(index: &[u8]) -> String {
     match BlobIndex::take(index) {
-        Some(BlobIndex { file, offset, value_bytes }) => {
-            format!("blob file {file}, byte {offset}, {value_bytes} bytes")
+        Some(BlobIndex { file, offset, stored_bytes }) => {
+            format!("blob file {file}, byte {offset}, {stored_bytes} bytes")
         }
         None => "no place".to_owned(),
     }

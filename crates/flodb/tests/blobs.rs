@@ -4,10 +4,11 @@
 use crate::disk::{copy, files, flip, replace, tables};
 use crate::support::{DIR, Model, idle, of_levels, open, rows, stat, try_open, walk};
 use keyrack_flodb::{
-    Comparator, Db, Durability, Error, IngestOptions, Item, Options, ReadOptions, Spaces,
-    SstWriter, WriteOptions, dump, repair, verify,
+    Comparator, Compression, Db, Durability, Error, IngestOptions, Item, Options, ReadOptions,
+    Spaces, SstWriter, WriteOptions, dump, repair, verify,
 };
 use keyrack_testkit::damage::directory;
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{Fs, MemFs, RealFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,11 @@ const FRAME: u64 = 72;
 
 pub(crate) fn options() -> Options {
     Options { blob_bytes_min: LEAST, ..idle() }
+}
+
+/// The same without compression: the account is then one of lengths that a test knows.
+fn plain() -> Options {
+    Options { compression: vec![Compression::None], ..options() }
 }
 
 fn key(n: u32) -> Vec<u8> {
@@ -121,7 +127,7 @@ fn large_values_leave_the_tables_and_every_reader_finds_them() {
 #[test]
 fn dead_bytes_are_exact_and_come_back_from_half_on() {
     let (disk, mut model) = (MemFs::new(), Model::new());
-    let db = open(&disk, Options { table_bytes: 1 << 20, ..options() });
+    let db = open(&disk, Options { table_bytes: 1 << 20, ..plain() });
     put(&db, &mut model, 0..40, 0);
     db.compact_range(None, None).unwrap();
     let first = blobs(&disk);
@@ -148,14 +154,43 @@ fn dead_bytes_are_exact_and_come_back_from_half_on() {
     db.close().unwrap();
     // A reader may have kept it until then.
     assert!(!disk.exists(&first[0]).unwrap(), "{first:?}");
-    let db = open(&disk, Options { table_bytes: 1 << 20, ..options() });
+    let db = open(&disk, Options { table_bytes: 1 << 20, ..plain() });
     assert_eq!(blobs(&disk).len() as u64, stat(&db, "blob_files"));
     db.delete_range(b"", b"z").unwrap();
     db.compact_range(None, None).unwrap();
     assert_eq!(stat(&db, "blob_files"), 0);
     db.close().unwrap();
     assert!(blobs(&disk).is_empty());
-    assert!(rows(&open(&disk, options())).is_empty());
+    assert!(rows(&open(&disk, plain())).is_empty());
+}
+
+/// A value is compressed as the last level is, if that makes it smaller.
+#[test]
+fn values_are_compressed_where_that_saves_an_eighth() {
+    let noise: Vec<u8> = Draw::new(5).bytes(3000);
+    for codec in [Compression::Snappy, Compression::Lz4, Compression::Zstd(3)] {
+        let disk = MemFs::new();
+        let compression = vec![Compression::None, codec];
+        let db = open(&disk, Options { compression, ..options() });
+        let mut model = Model::new();
+        put(&db, &mut model, 0..40, 0);
+        db.flush().unwrap();
+        let raw: u64 = (0..40).map(record_bytes).sum();
+        assert!(stat(&db, "blob_bytes") < raw / 4, "{codec:?}: {}", stat(&db, "blob_bytes"));
+        let before = stat(&db, "blob_bytes");
+        db.put(b"noise", &noise).unwrap();
+        model.insert(b"noise".to_vec(), noise.clone());
+        db.flush().unwrap();
+        let noisy = FRAME + HEADER + 5 + noise.len() as u64;
+        assert_eq!(stat(&db, "blob_bytes") - before, noisy, "{codec:?}");
+        reads(&db, &model);
+        db.rewrite().unwrap();
+        reads(&db, &model);
+        assert!(stat(&db, "blob_bytes") < raw / 4 + noisy, "{codec:?}");
+        db.close().unwrap();
+        let report = verify(Arc::new(disk.clone()), Path::new(DIR), &options()).unwrap();
+        assert!(report.findings.is_empty(), "{codec:?}: {:?}", report.findings);
+    }
 }
 
 /// The background collects by itself, and what was written goes as well.
@@ -227,7 +262,7 @@ fn rewriting_puts_values_where_the_options_say() {
     assert!(blobs(&disk).is_empty());
     db.close().unwrap();
     for least in [LEAST, 2000, 0, LEAST] {
-        let db = open(&disk, Options { blob_bytes_min: least, ..idle() });
+        let db = open(&disk, Options { blob_bytes_min: least, ..plain() });
         reads(&db, &model);
         db.rewrite().unwrap();
         reads(&db, &model);
@@ -341,8 +376,12 @@ fn tables_from_outside_are_taken_in_with_their_values() {
 
 /// A closed store with blob files that are half used, and what is in it.
 fn sample() -> (MemFs, Model) {
+    sample_of(&options())
+}
+
+fn sample_of(options: &Options) -> (MemFs, Model) {
     let (disk, mut model) = (MemFs::new(), Model::new());
-    let db = open(&disk, Options { segment_bytes: 64 << 10, ..options() });
+    let db = open(&disk, Options { segment_bytes: 64 << 10, ..options.clone() });
     put(&db, &mut model, 0..40, 0);
     db.compact_range(None, None).unwrap();
     put(&db, &mut model, (0..40).step_by(4), 1);
@@ -408,12 +447,18 @@ fn a_lost_blob_file_costs_its_entries_alone() {
 /// loses one value at most.
 #[test]
 fn every_damaged_byte_of_a_blob_file_costs_one_value_at_most() {
-    let (disk, model) = sample();
-    for path in blobs(&disk) {
+    for options in [plain(), options()] {
+        every_damaged_byte_costs_one_value_at_most(&sample_of(&options));
+    }
+}
+
+fn every_damaged_byte_costs_one_value_at_most((disk, model): &(MemFs, Model)) {
+    for path in blobs(disk) {
         let len = disk.read(&path).unwrap().len();
+        assert!(len > 300, "{len}");
         let ends = (0..200).chain(len - 60..len);
         for at in ends.chain((200..len - 60).step_by(401)) {
-            let damaged = copy(&disk);
+            let damaged = copy(disk);
             flip(&damaged, &path, at);
             let fs: Arc<dyn Fs> = Arc::new(damaged.clone());
             let report = verify(fs, Path::new(DIR), &options()).unwrap();
@@ -423,7 +468,7 @@ fn every_damaged_byte_of_a_blob_file_costs_one_value_at_most() {
                 Err(error) => assert!(matches!(error, Error::Corruption { .. }), "{error}"),
                 Ok(db) => {
                     let mut failures = 0;
-                    for (key, value) in &model {
+                    for (key, value) in model {
                         match db.get(key) {
                             Ok(found) => assert_eq!(found.as_ref(), Some(value)),
                             Err(Error::Corruption { .. }) => failures += 1,
@@ -434,8 +479,11 @@ fn every_damaged_byte_of_a_blob_file_costs_one_value_at_most() {
                     assert_eq!(failures == 1, walk(db.iter().unwrap()).is_err(), "byte {at}");
                 }
             }
-            let (lost, losses) = mend(&damaged, &model);
+            let (lost, losses) = mend(&damaged, model);
             assert!(lost <= 1, "byte {at}: {lost}, {losses:?}");
+            // Once, with what is lost if anything is.
+            let of_it = losses.iter().filter(|loss| loss.contains(path.to_str().unwrap()));
+            assert!(of_it.count() <= 1, "byte {at}: {losses:?}");
         }
     }
 }
@@ -505,15 +553,15 @@ fn files_without_a_version_are_removed_at_the_next_opening() {
     reads(&db, &model);
 }
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store-3")
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// What `store-3` holds: a store with blob files, as the first version that had them wrote it.
-fn build(disk: &MemFs) -> Model {
+/// What `store-3` and `store-4` hold: stores with blob files, as the first version that had them
+/// wrote them, and as the first that compresses values in them.
+fn build(disk: &MemFs, options: Options) -> Model {
     let mut model = Model::new();
-    let small = Options { segment_bytes: 8 << 10, ..options() };
-    let db = open(disk, small);
+    let db = open(disk, Options { segment_bytes: 8 << 10, ..options });
     put(&db, &mut model, 0..12, 0);
     db.compact_range(None, None).unwrap();
     put(&db, &mut model, 6..9, 1);
@@ -525,27 +573,33 @@ fn build(disk: &MemFs) -> Model {
 }
 
 #[test]
-fn a_store_of_the_first_version_with_blob_files_opens_and_goes_on() {
-    let built = MemFs::new();
-    let model = build(&built);
-    if std::env::var_os("KEYRACK_REWRITE").is_some() {
-        for (path, bytes) in files(&built) {
-            let to = fixture().join(path.strip_prefix(DIR).unwrap());
-            RealFs.create_dir_all(to.parent().unwrap()).unwrap();
-            RealFs.write_atomic(&to, &bytes).unwrap();
+fn stores_of_earlier_versions_with_blob_files_open_and_go_on() {
+    for (name, options) in [("store-3", plain()), ("store-4", options())] {
+        let built = MemFs::new();
+        let model = build(&built, options);
+        if std::env::var_os("KEYRACK_REWRITE").is_some() {
+            for (path, bytes) in files(&built) {
+                let to = fixture(name).join(path.strip_prefix(DIR).unwrap());
+                RealFs.create_dir_all(to.parent().unwrap()).unwrap();
+                RealFs.write_atomic(&to, &bytes).unwrap();
+            }
         }
+        opens_and_goes_on(name, &model);
     }
+}
+
+fn opens_and_goes_on(name: &str, model: &Model) {
     let disk = MemFs::new();
-    for (path, bytes) in directory(&RealFs, &fixture()) {
-        let to = Path::new(DIR).join(path.strip_prefix(fixture()).unwrap());
+    for (path, bytes) in directory(&RealFs, &fixture(name)) {
+        let to = Path::new(DIR).join(path.strip_prefix(fixture(name)).unwrap());
         disk.create_dir_all(to.parent().unwrap()).unwrap();
         replace(&disk, &to, &bytes);
     }
     let report = verify(Arc::new(disk.clone()), Path::new(DIR), &options()).unwrap();
-    assert!(report.findings.is_empty(), "{:?}", report.findings);
-    assert_eq!((report.blobs, report.log_records), (2, 1));
+    assert!(report.findings.is_empty(), "{name}: {:?}", report.findings);
+    assert_eq!((report.blobs, report.log_records), (2, 1), "{name}");
     let db = open(&disk, Options { durability: Durability::Os, ..options() });
-    reads(&db, &model);
+    reads(&db, model);
     db.rewrite().unwrap();
-    reads(&db, &model);
+    reads(&db, model);
 }

@@ -2,24 +2,31 @@
 //!
 //! ```text
 //!   header   magic: 8 bytes | version: u32 | flags: u32 | number: u64 | checksum: u64
-//!   record   checksum: u64 | key bytes: u32 | value bytes: u32 | trailer: u64 | key | value
+//!   record   checksum: u64 | key bytes: u32 | stored bytes: u32 | trailer: u64 | key | value
 //!   footer   records: u64 | record bytes: u64 | digest: u64 | checksum: u64 | magic: 8 bytes
 //! ```
 //!
-//! The trailer is that of the internal key, with kind `put`. A checksum covers the number of the
-//! file and the offset in it. The digest is the checksum of all checksums of records, so it tells
-//! the file from every other one.
+//! The trailer is that of the internal key, with kind `put`; four bits beside the kind name the
+//! codec that made the stored bytes of the value. A checksum covers the number of the file and the
+//! offset in it. The digest is the checksum of all checksums of records, so it tells the file from
+//! every other one.
 
 use crate::checksum::checksum;
 use crate::coding::{Reader, put_varint};
+use crate::compress::{Codec, Compression};
 use crate::error::{Error, Result};
-use crate::key::{Kind, trailer};
+use crate::key::{Kind, SEQUENCE_MAX, trailer};
 use keyrack_vfs::File;
 use std::path::Path;
 
 /// The first bytes of a blob file, and the last.
 const MAGIC: [u8; 8] = *b"KRblob\0\n";
-const VERSION: u32 = 1;
+/// All values are as they are.
+const VERSION_PLAIN: u32 = 1;
+/// Values may be compressed.
+const VERSION: u32 = 2;
+/// Where the codec stands in the lowest byte of a trailer. The kind is below.
+const CODEC_SHIFT: u32 = 4;
 
 pub(super) const HEADER_BYTES: u64 = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 24;
@@ -35,7 +42,8 @@ pub(crate) struct BlobIndex {
     pub(crate) file: u64,
     /// Of the record in the file.
     pub(crate) offset: u64,
-    pub(crate) value_bytes: u32,
+    /// Of the value, as the record has it: compressed or not.
+    pub(crate) stored_bytes: u32,
 }
 
 impl BlobIndex {
@@ -43,21 +51,21 @@ impl BlobIndex {
     pub(crate) fn put(self, out: &mut Vec<u8>) {
         put_varint(out, self.file);
         put_varint(out, self.offset);
-        put_varint(out, u64::from(self.value_bytes));
+        put_varint(out, u64::from(self.stored_bytes));
     }
 
     /// Reads the value of an entry of kind blob. `None` if it is none.
     pub(crate) fn take(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let (file, offset) = (reader.varint()?, reader.varint()?);
-        let value_bytes = u32::try_from(reader.varint()?).ok()?;
+        let stored_bytes = u32::try_from(reader.varint()?).ok()?;
         let is_whole = reader.is_empty() && offset >= HEADER_BYTES;
-        is_whole.then_some(BlobIndex { file, offset, value_bytes })
+        is_whole.then_some(BlobIndex { file, offset, stored_bytes })
     }
 
     /// Bytes of the record, which has this user key.
     pub(crate) fn record_bytes(self, user_key: &[u8]) -> u64 {
-        record_bytes(user_key.len(), self.value_bytes as usize)
+        record_bytes(user_key.len(), self.stored_bytes as usize)
     }
 }
 
@@ -105,8 +113,8 @@ pub(crate) fn add_share(shares: &mut Vec<BlobShare>, index: BlobIndex, user_key:
     }
 }
 
-fn record_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
-    (RECORD_HEADER_BYTES + key_bytes + value_bytes) as u64
+fn record_bytes(key_bytes: usize, stored_bytes: usize) -> u64 {
+    (RECORD_HEADER_BYTES + key_bytes + stored_bytes) as u64
 }
 
 /// What a checksum covers beside the bytes: the file and the place in it.
@@ -114,10 +122,13 @@ fn place(number: u64, offset: u64) -> u64 {
     number.rotate_left(32) ^ offset
 }
 
-pub(super) fn header(number: u64) -> [u8; HEADER_BYTES as usize] {
+/// The header of a file whose values are compressed like this. Without compression it is the first
+/// version, which earlier programs read.
+pub(super) fn header(number: u64, compression: Compression) -> [u8; HEADER_BYTES as usize] {
+    let version = if compression == Compression::None { VERSION_PLAIN } else { VERSION };
     let mut header = [0; HEADER_BYTES as usize];
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[16..24].copy_from_slice(&number.to_le_bytes());
     let sum = checksum(&header[..24], place(number, 0));
     header[24..].copy_from_slice(&sum.to_le_bytes());
@@ -135,21 +146,23 @@ pub(super) fn footer(meta: &BlobMeta) -> [u8; FOOTER_BYTES as usize] {
     footer
 }
 
-/// Appends a record that begins at `offset` of file `number`. Returns its checksum.
+/// Appends a record that begins at `offset` of file `number`, with a value that `codec` has made
+/// into `stored`. Returns its checksum.
 pub(super) fn append_record(
     out: &mut Vec<u8>,
     (number, offset): (u64, u64),
     user_key: &[u8],
     sequence: u64,
-    value: &[u8],
+    (codec, stored): (Codec, &[u8]),
 ) -> u64 {
+    let trailer = trailer(sequence, Kind::Put) | u64::from(codec as u8) << CODEC_SHIFT;
     let at = out.len();
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&(user_key.len() as u32).to_le_bytes());
-    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
-    out.extend_from_slice(&trailer(sequence, Kind::Put).to_le_bytes());
+    out.extend_from_slice(&(stored.len() as u32).to_le_bytes());
+    out.extend_from_slice(&trailer.to_le_bytes());
     out.extend_from_slice(user_key);
-    out.extend_from_slice(value);
+    out.extend_from_slice(stored);
     let sum = checksum(&out[at + 8..], place(number, offset));
     out[at..at + 8].copy_from_slice(&sum.to_le_bytes());
     sum
@@ -160,25 +173,33 @@ pub(super) fn append_record(
 pub(super) struct RecordHeader {
     pub(super) checksum: u64,
     pub(super) key_bytes: usize,
-    pub(super) value_bytes: usize,
-    pub(super) trailer: u64,
+    pub(super) stored_bytes: usize,
+    pub(super) sequence: u64,
+    /// What made the stored bytes of the value.
+    pub(super) codec: Codec,
 }
 
 impl RecordHeader {
-    /// Of the bytes that a record begins with. `None` if there are too few.
+    /// Of the bytes that a record begins with. `None` if no record begins with them.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        Some(RecordHeader {
-            checksum: reader.u64()?,
-            key_bytes: reader.u32()? as usize,
-            value_bytes: reader.u32()? as usize,
-            trailer: reader.u64()?,
+        let (checksum, key_bytes) = (reader.u64()?, reader.u32()? as usize);
+        let (stored_bytes, trailer) = (reader.u32()? as usize, reader.u64()?);
+        let (sequence, low) = (trailer >> 8, trailer as u8);
+        let codec = Codec::from_byte(low >> CODEC_SHIFT)?;
+        let is_put = low & ((1 << CODEC_SHIFT) - 1) == Kind::Put as u8;
+        (is_put && sequence <= SEQUENCE_MAX).then_some(RecordHeader {
+            checksum,
+            key_bytes,
+            stored_bytes,
+            sequence,
+            codec,
         })
     }
 
     /// Of the whole record.
     pub(super) fn record_bytes(&self) -> u64 {
-        record_bytes(self.key_bytes, self.value_bytes)
+        record_bytes(self.key_bytes, self.stored_bytes)
     }
 
     /// Whether `record`, which begins at `offset` of file `number`, is as it was written.
@@ -207,10 +228,10 @@ pub(super) fn read_header(file: &dyn File) -> Result<u64> {
     if sum != checksum(&header[..24], place(number, 0)) {
         return Err(damage("a header with a wrong checksum"));
     }
-    if version != VERSION || flags != 0 {
+    if !(VERSION_PLAIN..=VERSION).contains(&version) || flags != 0 {
         return Err(Error::Usage(format!(
             "{}: a blob file of format version {version}, flags {flags:#x}; this program reads \
-             version {VERSION} without flags",
+             versions up to {VERSION} without flags",
             file.path().display()
         )));
     }

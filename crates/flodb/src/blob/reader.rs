@@ -1,17 +1,17 @@
 //! Reading blob files: one value by its index, or all records.
 //!
 //! Opening reads the header and the footer. A value is read with its record by one call, checked,
-//! and lent from the caller's buffer; the block cache does not hold it. The page cache of the
-//! system does, and a second copy in memory would save one call of a microsecond.
+//! decompressed, and lent from the caller's buffer; the block cache does not hold it. The page
+//! cache of the system does, and a second copy in memory would save one call of a microsecond.
 
 use super::format::{
     BlobIndex, BlobMeta, HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, read_exact, read_footer,
     read_header,
 };
 use crate::checksum::Growing;
+use crate::compress::{Codec, decompress};
 use crate::error::{Error, Result};
 use crate::file_cache::{FileCache, TableFile};
-use crate::key::{Kind, SEQUENCE_MAX, trailer};
 use keyrack_vfs::{File, Fs};
 use std::path::Path;
 use std::sync::Arc;
@@ -101,12 +101,18 @@ impl BlobReader {
         buffer: &'b mut Vec<u8>,
     ) -> Result<&'b [u8]> {
         self.read(index, index.record_bytes(user_key), buffer)?;
-        self.check_header(index, (user_key, sequence), buffer)?;
-        let header = RecordHeader::read(buffer).expect("a record has a header");
+        let header = self.check_header(index, (user_key, sequence), buffer)?;
         if verify && !header.is_sound(buffer, self.number, index.offset) {
             return Err(self.damage(index.offset, "a record with a wrong checksum"));
         }
-        Ok(&buffer[RECORD_HEADER_BYTES + user_key.len()..])
+        let at = RECORD_HEADER_BYTES + user_key.len();
+        if header.codec == Codec::Raw {
+            return Ok(&buffer[at..]);
+        }
+        let record = std::mem::take(buffer);
+        decompress(header.codec, &record[at..], buffer)
+            .map_err(|what| self.damage(index.offset, what))?;
+        Ok(buffer)
     }
 
     /// Checks that there is a record of `user_key` and `sequence` at the index, without a look at
@@ -122,7 +128,7 @@ impl BlobReader {
     ) -> Result<()> {
         let bytes = (RECORD_HEADER_BYTES + user_key.len()) as u64;
         self.read(index, bytes, buffer)?;
-        self.check_header(index, (user_key, sequence), buffer)
+        self.check_header(index, (user_key, sequence), buffer).map(drop)
     }
 
     fn read(&self, index: BlobIndex, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
@@ -142,19 +148,15 @@ impl BlobReader {
         index: BlobIndex,
         (user_key, sequence): (&[u8], u64),
         record: &[u8],
-    ) -> Result<()> {
-        let header = RecordHeader::read(record);
-        let is_same = header.is_some_and(|header| {
+    ) -> Result<RecordHeader> {
+        let header = RecordHeader::read(record).filter(|header| {
             header.key_bytes == user_key.len()
-                && header.value_bytes == index.value_bytes as usize
-                && header.trailer == trailer(sequence, Kind::Put)
+                && header.stored_bytes == index.stored_bytes as usize
+                && header.sequence == sequence
                 && record[RECORD_HEADER_BYTES..].starts_with(user_key)
         });
-        if is_same {
-            Ok(())
-        } else {
-            Err(self.damage(index.offset, "a record that is not the one expected here"))
-        }
+        header
+            .ok_or_else(|| self.damage(index.offset, "a record that is not the one expected here"))
     }
 
     fn damage(&self, offset: u64, what: &str) -> Error {
@@ -189,18 +191,26 @@ impl BlobReader {
         let (mut offset, mut seen) = (HEADER_BYTES, BlobMeta { number: meta.number, ..*meta });
         (seen.records, seen.record_bytes) = (0, 0);
         let (mut digest, mut is_whole) = (Growing::new(0), true);
+        let mut restored = Vec::new();
         while offset < meta.end() {
             let Some((header, bytes)) = self.record_at(&mut window, offset)? else {
                 unsound(offset, "no sound record from here on");
                 return Ok(());
             };
-            if header.is_sound(bytes, self.number, offset) {
-                let (user_key, value) = bytes[RECORD_HEADER_BYTES..].split_at(header.key_bytes);
-                let sequence = header.trailer >> 8;
-                record(Record { offset, user_key, sequence, value })?;
+            let (user_key, stored) = bytes[RECORD_HEADER_BYTES..].split_at(header.key_bytes);
+            let value = if header.is_sound(bytes, self.number, offset) {
+                value_of(header.codec, stored, &mut restored)
             } else {
-                is_whole = false;
-                unsound(offset, "a record with a wrong checksum");
+                Err("a record with a wrong checksum")
+            };
+            match value {
+                Ok(value) => {
+                    record(Record { offset, user_key, sequence: header.sequence, value })?;
+                }
+                Err(what) => {
+                    is_whole = false;
+                    unsound(offset, what);
+                }
             }
             digest.add(&header.checksum.to_le_bytes());
             seen.records += 1;
@@ -224,10 +234,6 @@ impl BlobReader {
             return Ok(None);
         };
         let Some(header) = RecordHeader::read(header) else { return Ok(None) };
-        let is_put = header.trailer as u8 == Kind::Put as u8;
-        if !is_put || header.trailer >> 8 > SEQUENCE_MAX {
-            return Ok(None);
-        }
         let record = self.slice(window, offset, header.record_bytes())?;
         Ok(record.map(|record| (header, record)))
     }
@@ -249,6 +255,19 @@ impl BlobReader {
         let from = (offset - window.at) as usize;
         Ok(Some(&window.bytes[from..from + len as usize]))
     }
+}
+
+/// The value that a record has as `stored`, restored if `codec` has made it.
+fn value_of<'b>(
+    codec: Codec,
+    stored: &'b [u8],
+    restored: &'b mut Vec<u8>,
+) -> std::result::Result<&'b [u8], &'static str> {
+    if codec == Codec::Raw {
+        return Ok(stored);
+    }
+    decompress(codec, stored, restored)?;
+    Ok(restored)
 }
 
 /// Bytes of the file that were read ahead.

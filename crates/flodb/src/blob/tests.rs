@@ -2,21 +2,37 @@
 
 use super::reader::Record;
 use super::*;
+use crate::compress::Compression;
 use crate::error::Error;
 use keyrack_vfs::{Fs, MemFs, OpenOptions, RealFs};
 use std::path::{Path, PathBuf};
 
 const NUMBER: u64 = 7;
 
-/// Version 1, and never written again.
-const FIXTURE: &[u8] = include_bytes!("../../tests/fixtures/blob-1.blob");
+/// Versions 1 and 2, never written again.
+const FIXTURES: [(&str, &[u8], Compression); 2] = [
+    ("blob-1.blob", include_bytes!("../../tests/fixtures/blob-1.blob"), Compression::None),
+    ("blob-2.blob", include_bytes!("../../tests/fixtures/blob-2.blob"), Compression::Lz4),
+];
+
+const CODECS: [Compression; 4] =
+    [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd(3)];
 
 fn path() -> PathBuf {
     PathBuf::from("/000007.blob")
 }
 
 /// Keys, sequence numbers and values.
-fn entries() -> Vec<(Vec<u8>, u64, Vec<u8>)> {
+type Entries = Vec<(Vec<u8>, u64, Vec<u8>)>;
+
+/// The last one shrinks.
+fn entries() -> Entries {
+    let mut entries = incompressible();
+    entries.push((vec![0xff; 31], 6, vec![b'y'; 300]));
+    entries
+}
+
+fn incompressible() -> Entries {
     let value = |n: usize, len: usize| (0..len).map(|at| (at * 31 + n) as u8).collect();
     vec![
         (b"".to_vec(), 3, value(1, 40)),
@@ -27,12 +43,21 @@ fn entries() -> Vec<(Vec<u8>, u64, Vec<u8>)> {
 }
 
 fn written(fs: &MemFs) -> (BlobMeta, Vec<BlobIndex>) {
+    written_with(fs, &entries(), Compression::Lz4)
+}
+
+fn written_with(
+    fs: &MemFs,
+    entries: &Entries,
+    compression: Compression,
+) -> (BlobMeta, Vec<BlobIndex>) {
     let create = OpenOptions::new().read(true).write(true).create(true).truncate(true);
-    let mut writer = BlobWriter::new(fs.open(&path(), &create).unwrap(), NUMBER);
+    let writer = BlobWriter::new(fs.open(&path(), &create).unwrap(), NUMBER, compression);
+    let mut writer = writer.unwrap();
     let add = |(key, sequence, value): &(Vec<u8>, u64, Vec<u8>)| {
         writer.add(key, *sequence, value).unwrap()
     };
-    let indexes = entries().iter().map(add).collect();
+    let indexes = entries.iter().map(add).collect();
     let (meta, writes) = writer.finish().unwrap();
     assert_eq!(writes, 1);
     (meta, indexes)
@@ -61,8 +86,15 @@ fn walk(reader: &BlobReader, meta: &BlobMeta) -> (Vec<(u64, Vec<u8>)>, Vec<u64>)
 
 #[test]
 fn values_come_back_by_their_indexes_and_in_order() {
+    CODECS.into_iter().for_each(values_come_back);
+}
+
+fn values_come_back(compression: Compression) {
     let fs = MemFs::new();
-    let (meta, indexes) = written(&fs);
+    let (meta, indexes) = written_with(&fs, &entries(), compression);
+    let stored = |n: usize| indexes[n].stored_bytes as usize;
+    assert_eq!([0, 2].map(stored), [40, 0], "what does not shrink stays as it is");
+    assert_eq!(stored(4) == 300, compression == Compression::None, "{compression:?}");
     assert_eq!(meta.file_bytes(), fs.read(&path()).unwrap().len() as u64);
     let (reader, stored) = open(&fs).unwrap();
     assert_eq!(stored, meta);
@@ -110,8 +142,8 @@ fn another_place_key_sequence_or_file_is_refused() {
     refused(BlobIndex { file: 8, ..index }, b"apple", 1 << 50);
     refused(BlobIndex { offset: index.offset + 1, ..index }, b"apple", 1 << 50);
     refused(BlobIndex { offset: u64::MAX, ..index }, b"apple", 1 << 50);
-    refused(BlobIndex { value_bytes: index.value_bytes - 1, ..index }, b"apple", 1 << 50);
-    refused(BlobIndex { value_bytes: u32::MAX, ..index }, b"apple", 1 << 50);
+    refused(BlobIndex { stored_bytes: index.stored_bytes - 1, ..index }, b"apple", 1 << 50);
+    refused(BlobIndex { stored_bytes: u32::MAX, ..index }, b"apple", 1 << 50);
 }
 
 /// The reader of a damaged file gives no wrong value, the walk finds what is wrong, and all records
@@ -161,7 +193,7 @@ fn a_walk_goes_on_behind_a_damaged_value() {
     let (reader, _) = open(&file_of(&bytes)).unwrap();
     let (records, wrong) = walk(&reader, &meta);
     assert_eq!(wrong, [indexes[1].offset]);
-    let others = [indexes[0].offset, indexes[2].offset, indexes[3].offset];
+    let others = [0, 2, 3, 4].map(|n: usize| indexes[n].offset);
     assert_eq!(records.into_iter().map(|(offset, _)| offset).collect::<Vec<_>>(), others);
 }
 
@@ -185,19 +217,19 @@ fn a_cut_file_is_refused_and_gives_what_is_left() {
 
 #[test]
 fn a_later_version_is_refused_by_name() {
-    let mut header = format::header(NUMBER);
-    header[8] = 2;
+    let mut header = format::header(NUMBER, Compression::None);
+    header[8] = 3;
     let place = NUMBER.rotate_left(32);
     let sum = crate::checksum::checksum(&header[..24], place);
     header[24..].copy_from_slice(&sum.to_le_bytes());
     let error = open(&file_of(&header)).unwrap_err();
-    assert!(matches!(&error, Error::Usage(what) if what.contains("format version 2")), "{error}");
+    assert!(matches!(&error, Error::Usage(what) if what.contains("format version 3")), "{error}");
 }
 
 #[test]
 fn shares_count_records_and_bytes_of_each_file() {
     let mut shares = Vec::new();
-    let index = |file| BlobIndex { file, offset: 32, value_bytes: 100 };
+    let index = |file| BlobIndex { file, offset: 32, stored_bytes: 100 };
     for file in [9, 3, 9] {
         add_share(&mut shares, index(file), b"key");
     }
@@ -211,16 +243,41 @@ fn shares_count_records_and_bytes_of_each_file() {
 }
 
 #[test]
-fn files_of_version_1_are_read_and_written() {
-    let fs = MemFs::new();
-    let (meta, _) = written(&fs);
-    let bytes = fs.read(&path()).unwrap();
-    if std::env::var_os("KEYRACK_REWRITE").is_some() {
-        let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/blob-1.blob");
-        RealFs.write_atomic(&to, &bytes).unwrap();
+fn files_of_each_version_are_read_and_written() {
+    for (version, (name, fixture, compression)) in (1..).zip(FIXTURES) {
+        let fs = MemFs::new();
+        let entries = if version == 1 { incompressible() } else { entries() };
+        let (meta, _) = written_with(&fs, &entries, compression);
+        let bytes = fs.read(&path()).unwrap();
+        if std::env::var_os("KEYRACK_REWRITE").is_some() {
+            let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+            RealFs.write_atomic(&to, &bytes).unwrap();
+        }
+        assert!(bytes == fixture, "{name}");
+        assert_eq!(fixture[8], version, "{name}");
+        let (reader, stored) = open(&file_of(fixture)).unwrap();
+        assert_eq!(stored, meta);
+        reader.verify(&stored).unwrap();
     }
-    assert!(bytes == FIXTURE);
-    let (reader, stored) = open(&file_of(FIXTURE)).unwrap();
-    assert_eq!(stored, meta);
-    reader.verify(&stored).unwrap();
+}
+
+/// A sound record whose value does not decompress is what a writer with a mistake would leave.
+#[test]
+fn a_value_that_does_not_decompress_is_damage() {
+    let codec = crate::compress::Codec::Lz4;
+    let mut bytes = format::header(NUMBER, Compression::Lz4).to_vec();
+    let index = BlobIndex { file: NUMBER, offset: bytes.len() as u64, stored_bytes: 9 };
+    let stored = b"\x40\0\0\0noise";
+    let sum = format::append_record(&mut bytes, (NUMBER, 32), b"key", 7, (codec, stored));
+    let mut digest = crate::checksum::Growing::new(0);
+    digest.add(&sum.to_le_bytes());
+    let (records, record_bytes) = (1, index.record_bytes(b"key"));
+    let meta = BlobMeta { number: NUMBER, records, record_bytes, digest: digest.checksum() };
+    bytes.extend_from_slice(&format::footer(&meta));
+    let (reader, stored) = open(&file_of(&bytes)).unwrap();
+    let is_damage = |error: &Error| matches!(error, Error::Corruption { offset: 32, .. });
+    assert!(is_damage(&reader.verify(&stored).unwrap_err()));
+    let mut buffer = Vec::new();
+    assert!(is_damage(&reader.value(index, (b"key", 7), true, &mut buffer).unwrap_err()));
+    assert_eq!(walk(&reader, &stored), (Vec::new(), vec![32]));
 }

@@ -1,10 +1,12 @@
 //! Making a blob file.
 //!
-//! Records are gathered in a buffer, and a full buffer is written. The file counts once
+//! Each value is compressed, and stays as it is where that saves too little. Records are gathered
+//! in a buffer, and a full buffer is written. The file counts once
 //! [`BlobWriter::finish`] has synced it and the manifest names it.
 
 use super::format::{BlobIndex, BlobMeta, append_record, footer, header};
 use crate::checksum::Growing;
+use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
 use keyrack_vfs::File;
 use std::fmt;
@@ -20,6 +22,7 @@ pub(crate) struct BlobWriter {
     meta: BlobMeta,
     /// Of the checksums of all records.
     digest: Growing,
+    compressor: Compressor,
     /// Complete records from `written` of the file on.
     out: Vec<u8>,
     written: u64,
@@ -29,15 +32,19 @@ pub(crate) struct BlobWriter {
 
 impl BlobWriter {
     /// Blob file `number` in `file`, which is empty and open for writing.
-    pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Self {
-        BlobWriter {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the compression is refused.
+    pub(crate) fn new(file: Arc<dyn File>, number: u64, compression: Compression) -> Result<Self> {
+        Ok(BlobWriter {
             file,
             meta: BlobMeta { number, ..BlobMeta::default() },
             digest: Growing::new(0),
-            out: header(number).to_vec(),
+            compressor: Compressor::new(compression)?,
+            out: header(number, compression).to_vec(),
             written: 0,
             writes: 0,
-        }
+        })
     }
 
     /// Adds a value.
@@ -51,16 +58,20 @@ impl BlobWriter {
         sequence: u64,
         value: &[u8],
     ) -> Result<BlobIndex> {
-        let (Ok(_), Ok(value_bytes)) = (u32::try_from(user_key.len()), u32::try_from(value.len()))
-        else {
+        let stored = match value.len() {
+            0..=BLOCK_BYTES_MAX => self.compressor.compress(value),
+            _ => (Codec::Raw, value),
+        };
+        let lengths = (u32::try_from(user_key.len()), u32::try_from(stored.1.len()));
+        let (Ok(_), Ok(stored_bytes)) = lengths else {
             let what = format!("a value of {} bytes is too large for a blob file", value.len());
             return Err(Error::Usage(what));
         };
         let offset = self.written + self.out.len() as u64;
         let place = (self.meta.number, offset);
-        let sum = append_record(&mut self.out, place, user_key, sequence, value);
+        let sum = append_record(&mut self.out, place, user_key, sequence, stored);
         self.digest.add(&sum.to_le_bytes());
-        let index = BlobIndex { file: self.meta.number, offset, value_bytes };
+        let index = BlobIndex { file: self.meta.number, offset, stored_bytes };
         self.meta.records += 1;
         self.meta.record_bytes += index.record_bytes(user_key);
         if self.out.len() >= WRITE_BYTES {

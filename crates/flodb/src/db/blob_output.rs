@@ -1,7 +1,8 @@
 //! The values that a flush or a compaction takes out of its entries, on their way into blob files.
 //!
 //! The blob files of one run have nothing to do with where its tables end: a file ends when it has
-//! as many bytes as two tables. It is synced when it ends, before the manifest names it.
+//! as many bytes as two tables. It is synced when it ends, before the manifest names it. Values are
+//! compressed as the last level is: they stay where they are until most of their file is dead.
 
 use super::Inner;
 use crate::blob::{BLOB_INDEX_BYTES_MAX, BlobWriter};
@@ -10,6 +11,7 @@ use crate::key::Parsed;
 use crate::manifest::FileNumber;
 use crate::open_blob::{OpenBlob, blob_path};
 use crate::options::Options;
+use crate::version::LAST_LEVEL;
 use keyrack_vfs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,7 +75,8 @@ impl<'a> BlobOutput<'a> {
         let path = blob_path(&self.inner.dir, number);
         let create = OpenOptions::new().read(true).write(true).create(true).truncate(true);
         let file = self.inner.fs.open(&path, &create)?;
-        self.writer = Some((path, BlobWriter::new(file, number)));
+        let compression = self.inner.options.compression_of(LAST_LEVEL, LAST_LEVEL);
+        self.writer = Some((path, BlobWriter::new(file, number, compression)?));
         Ok(())
     }
 

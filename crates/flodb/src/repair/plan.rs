@@ -139,7 +139,10 @@ impl Planner<'_, '_> {
         let is_needed = !is_current || is_changed || !misnamed.is_empty();
         if is_needed {
             self.gone.append(&mut self.io.blobs.unused(&version));
-            self.losses.append(&mut self.io.blobs.findings());
+            // What an entry has lost says it already.
+            let mut damage = self.io.blobs.findings();
+            damage.retain(|found| self.losses.iter().all(|loss| loss.path != found.path));
+            self.losses.append(&mut damage);
             self.rename_blobs(misnamed);
         }
         self.losses.extend(log.losses);
