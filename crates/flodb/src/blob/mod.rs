@@ -37,6 +37,6 @@ mod writer;
 pub(crate) use format::{
     BLOB_INDEX_BYTES_MAX, BlobIndex, BlobMeta, BlobShare, add_share, put_shares, take_shares,
 };
-pub(crate) use gc::{BlobUse, Due};
+pub(crate) use gc::{BlobUse, DEAD_PERCENT_MAX, DEAD_PERCENT_SLOW, Due};
 pub(crate) use reader::BlobReader;
 pub(crate) use writer::BlobWriter;

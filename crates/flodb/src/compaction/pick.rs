@@ -32,6 +32,7 @@ use super::{
     Compaction, CompactionOptions, InProgressCompactions, Reason, bytes_of, grandparents_of,
     key_bounds,
 };
+use crate::blob::DEAD_PERCENT_SLOW;
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -78,8 +79,9 @@ pub(crate) fn targets(version: &Version, options: &CompactionOptions) -> Targets
     Targets { base, needed: above(LAST_LEVEL), bytes }
 }
 
-/// Bytes that are not in the level that they belong to: those of level 0 when it is due, and those
-/// above the targets. Without them, nearly all bytes of the store are live. O(levels).
+/// Bytes that are not where they belong: those of level 0 when it is due, those above the targets
+/// of levels, and garbage that the blob files should not have. Without them, most bytes of the
+/// store are live. O(levels).
 pub(crate) fn excess(version: &Version, options: &CompactionOptions) -> u64 {
     let Targets { base, bytes: target, .. } = targets(version, options);
     let above = |level: usize| version.level_bytes(level).saturating_sub(target[level]);
@@ -87,11 +89,24 @@ pub(crate) fn excess(version: &Version, options: &CompactionOptions) -> u64 {
     // Before, no compaction takes them, and to hold writers against them would be a wait for
     // nothing.
     let is_due = version.files(0).len() >= options.level0_tables.max(1);
-    levels.fold(if is_due { version.level_bytes(0) } else { 0 }, u64::saturating_add)
+    let level0 = if is_due { version.level_bytes(0) } else { 0 };
+    levels.fold(level0, u64::saturating_add).saturating_add(excess_garbage(version))
 }
 
-/// About how many bytes have to be written before no level is too large: what writers are held
-/// against. O(levels).
+/// Dead bytes of blob files, as far as they are more than collection should leave.
+fn excess_garbage(version: &Version) -> u64 {
+    let (all, dead) = version.blob_bytes();
+    dead.saturating_sub(share(all, DEAD_PERCENT_SLOW, 100))
+}
+
+/// `of` times `part` divided by `whole`.
+fn share(of: u64, part: u64, whole: u64) -> u64 {
+    let share = u128::from(of) * u128::from(part) / u128::from(whole.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+/// About how many bytes have to be written before no level is too large, and no more of the blob
+/// files is garbage than should be: what writers are held against. O(levels).
 pub(crate) fn debt(version: &Version, options: &CompactionOptions) -> u64 {
     let Targets { base, bytes: target, .. } = targets(version, options);
     let mut debt = 0_u64;
@@ -106,13 +121,13 @@ pub(crate) fn debt(version: &Version, options: &CompactionOptions) -> u64 {
         carried = bytes.saturating_sub(*target);
         if carried > 0 {
             // A byte that goes down is merged with as many of the level below as that has to each.
-            let below = u128::from(version.level_bytes(level + 1));
-            let met = u128::from(carried) * below / u128::from(bytes.max(1));
-            let met = u64::try_from(met).unwrap_or(u64::MAX);
+            let met = share(version.level_bytes(level + 1), carried, bytes);
             debt = debt.saturating_add(carried).saturating_add(met);
         }
     }
-    debt
+    // What is alive between the garbage is written again.
+    let (all, dead) = version.blob_bytes();
+    debt.saturating_add(share(all - dead, excess_garbage(version), dead))
 }
 
 /// The compaction that is needed most and can run beside those that do. Nobody looks at anything

@@ -5,7 +5,7 @@ use super::background_error::{Work, is_retryable};
 use super::build::{BuildOptions, LowerLevels};
 use super::stats::Counters;
 use super::{Db, Inner};
-use crate::blob::Due;
+use crate::blob::{DEAD_PERCENT_MAX, Due};
 use crate::compaction::{
     Compaction, CompactionId, CompactionOptions, InProgressCompactions, Manual, pick, pick_range,
     pick_table, targets,
@@ -84,7 +84,7 @@ fn first_with_garbage(
     high: Option<&[u8]>,
 ) -> Option<(usize, u64)> {
     let version = &inner.read_state().version;
-    let due = due(inner, version);
+    let due = due(inner, version, By::Caller);
     let order = &inner.options.comparator;
     let is_within = |file: &FileMeta| {
         high.is_none_or(|high| order.user(file.first(), high).is_le())
@@ -168,10 +168,20 @@ fn with_obsolete_entries(
     found
 }
 
-/// The blob files that compactions should empty now.
-fn due(inner: &Inner, version: &Version) -> Due {
+/// Who has a compaction made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The background, which leaves some garbage in blob files.
+    Background,
+    /// A caller, who wants the space.
+    Caller,
+}
+
+/// The blob files that a compaction should empty now.
+fn due(inner: &Inner, version: &Version, by: By) -> Due {
     let tables = (0..LEVELS).map(|level| version.files(level).len()).sum();
-    Due::of(version.blobs().values(), tables, inner.options.blob_file_bytes())
+    let dead_percent = if by == By::Background { DEAD_PERCENT_MAX } else { 0 };
+    Due::of(version.blobs().values(), tables, inner.options.blob_file_bytes(), dead_percent)
 }
 
 /// The tables from level 1 on that are worth writing anew for the sake of their blob files, and
@@ -219,15 +229,15 @@ impl<'a> CompactionJob<'a> {
         let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
         let compaction =
             pick(&read_state.version, &inner.options.compaction(), &in_progress, oldest)?;
-        let version = Arc::clone(&read_state.version);
-        Some(CompactionJob::start(inner, &mut in_progress, version, compaction, oldest))
+        let (version, by) = (Arc::clone(&read_state.version), By::Background);
+        Some(CompactionJob::start(inner, &mut in_progress, version, (compaction, by), oldest))
     }
 
     /// Writes a table anew whose blob files are mostly dead. `None` if there is none that is free.
     fn of_garbage(inner: &'a Inner) -> Option<Self> {
         let mut in_progress = inner.compaction.in_progress.lock();
         let read_state = inner.read_state();
-        let due = due(inner, &read_state.version);
+        let due = due(inner, &read_state.version, By::Background);
         if due.is_empty() {
             return None;
         }
@@ -242,8 +252,8 @@ impl<'a> CompactionJob<'a> {
                 Manual::Busy | Manual::Done => None,
             }
         })?;
-        let version = Arc::clone(&read_state.version);
-        Some(CompactionJob::start(inner, &mut in_progress, version, compaction, oldest))
+        let (version, by) = (Arc::clone(&read_state.version), By::Background);
+        Some(CompactionJob::start(inner, &mut in_progress, version, (compaction, by), oldest))
     }
 
     /// `None` when the level has nothing to give. Waits while others have what is wanted.
@@ -280,8 +290,9 @@ impl<'a> CompactionJob<'a> {
                 Manual::Run(compaction) => {
                     let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
                     let version = Arc::clone(&read_state.version);
+                    let chosen = (*compaction, By::Caller);
                     let job =
-                        CompactionJob::start(inner, &mut in_progress, version, *compaction, oldest);
+                        CompactionJob::start(inner, &mut in_progress, version, chosen, oldest);
                     return Ok(Some(job));
                 }
                 Manual::Busy => {}
@@ -298,13 +309,13 @@ impl<'a> CompactionJob<'a> {
         inner: &'a Inner,
         in_progress: &mut InProgressCompactions,
         version: Arc<Version>,
-        compaction: Compaction,
+        (compaction, by): (Compaction, By),
         oldest: u64,
     ) -> Self {
         // After `oldest` was asked for: what was pinned since is not older than that.
         let is_unpinned = inner.read_path.snapshots.len() == 0;
         let id = Some(in_progress.start(&compaction, &inner.options.comparator));
-        let due = due(inner, &version);
+        let due = due(inner, &version, by);
         CompactionJob { inner, version, compaction, oldest, is_unpinned, due, id }
     }
 
@@ -446,7 +457,8 @@ impl<'a> CompactionJob<'a> {
 pub(super) fn run_chosen(inner: &Inner, compaction: Compaction) -> Result<()> {
     let mut in_progress = inner.compaction.in_progress.lock();
     let version = Arc::clone(&inner.read_state().version);
-    let job = CompactionJob::start(inner, &mut in_progress, version, compaction, 0);
+    let chosen = (compaction, By::Background);
+    let job = CompactionJob::start(inner, &mut in_progress, version, chosen, 0);
     drop(in_progress);
     job.run()
 }

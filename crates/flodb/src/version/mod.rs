@@ -79,6 +79,8 @@ pub(crate) struct Version {
     pointers: [Arc<[u8]>; LEVELS],
     /// The blob files that its tables refer to, by number.
     blobs: Arc<BTreeMap<u64, BlobUse>>,
+    /// Bytes of the records in them, and of those that no table refers to.
+    blob_bytes: (u64, u64),
 }
 
 impl Version {
@@ -89,6 +91,7 @@ impl Version {
             levels: Default::default(),
             pointers: Default::default(),
             blobs: Arc::default(),
+            blob_bytes: (0, 0),
         }
     }
 
@@ -132,6 +135,11 @@ impl Version {
     /// The blob files that its tables refer to, by number.
     pub(crate) fn blobs(&self) -> &BTreeMap<u64, BlobUse> {
         &self.blobs
+    }
+
+    /// Bytes of the records in its blob files, and of those of them that no table refers to.
+    pub(crate) fn blob_bytes(&self) -> (u64, u64) {
+        self.blob_bytes
     }
 
     /// How many tables of a level from 1 on are wholly before `key`: the index of the one that
@@ -250,6 +258,11 @@ impl Version {
         let refers = edit.added.iter().any(|(_, file)| !file.blobs.is_empty());
         if refers || !edit.blobs.is_empty() || !self.blobs.is_empty() {
             next.blobs = Arc::new(self.count_blobs(edit, &next)?);
+            let add = |(all, dead): (u64, u64), blob: &BlobUse| {
+                let all = all.saturating_add(blob.meta.record_bytes);
+                (all, dead.saturating_add(blob.dead_bytes()))
+            };
+            next.blob_bytes = next.blobs.values().fold((0, 0), add);
         }
         Ok(next)
     }

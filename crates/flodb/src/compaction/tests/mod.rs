@@ -9,6 +9,7 @@ mod simulation;
 
 use super::pick::{Targets, targets};
 use super::*;
+use crate::blob::{BlobMeta, BlobShare};
 use crate::key::SEQUENCE_MAX;
 use crate::version::tests::{dense, plain, sized, version};
 
@@ -378,6 +379,23 @@ fn level_0_is_in_excess_when_it_is_due() {
         if bytes == 0 {
             picks_nothing(drawing);
         }
+    }
+}
+
+/// Values that nobody sees any more piled up, and no writer was slower for it.
+#[test]
+fn garbage_of_blob_files_is_in_excess_from_three_fifths_on() {
+    for (live, garbage, debt_bytes) in
+        [(1_000, 0, 0), (400, 0, 0), (399, 1, 0), (300, 100, 42), (100, 300, 33)]
+    {
+        let blobs = vec![BlobShare { file: 3, records: 1, bytes: live }];
+        let file = Arc::new(FileMeta { blobs, ..plain(7, "a", "z", 100) });
+        let blob = BlobMeta { number: 3, records: 10, record_bytes: 1_000, digest: 0 };
+        let edit = VersionEdit { added: vec![(6, file)], blobs: vec![blob], ..Default::default() };
+        let version = Version::new(Comparator::Bytewise).apply(&edit).unwrap();
+        assert_eq!(version.blob_bytes(), (1_000, 1_000 - live));
+        assert_eq!(excess(&version, &options()), garbage, "{live}");
+        assert_eq!(debt(&version, &options()), debt_bytes, "{live}");
     }
 }
 
