@@ -73,5 +73,5 @@ pub use key_locks::{KeyGuards, KeyLocks};
 pub use part::Part;
 pub use range::UNIT_BYTES;
 pub use retired::{Era, Retired};
-pub use swap::Swap;
+pub use swap::{Exchanged, Swap};
 pub use version::{Locked, Version, VersionLock};

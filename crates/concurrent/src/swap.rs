@@ -1,10 +1,11 @@
 //! A value that is read all the time and exchanged now and then.
 //!
 //! Readers take no lock and count nothing: they load a pointer under a guard. A writer stores a new
-//! value and retires the old one, which lives until the last reader has unpinned.
+//! value and retires the old one, which lives until the last reader has unpinned. Whoever retires
+//! it also has to free it: [`Swap::exchange`] lets a thread do that which comes back to it.
 
 use crate::atomic::{AtomicPtr, Ordering};
-use crate::{Era, Guard, Retired, birth};
+use crate::{Era, Guard, Retired, birth, pin};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -38,14 +39,21 @@ impl<T: Send + Sync + 'static> Swap<T> {
 
     /// Puts another value there.
     pub fn store(&self, value: T, guard: &Guard) {
+        let old = self.swap(value);
+        // SAFETY: this thread alone has unlinked it.
+        unsafe { retire(old, guard) };
+    }
+
+    /// Puts another value there, and returns the old one, which readers may still have. It is
+    /// retired by the thread that drops it.
+    #[must_use = "the thread that drops it retires it"]
+    pub fn exchange(&self, value: T) -> Exchanged<T> {
+        Exchanged { pointer: self.swap(value), owns: PhantomData }
+    }
+
+    fn swap(&self, value: T) -> *mut Held<T> {
         // Release pairs with the Acquire of `load`: the value was made before.
-        let old = self.pointer.swap(hold(value), Ordering::AcqRel);
-        // SAFETY: it came from `hold` and nobody has freed it.
-        let birth = unsafe { &*old }.birth;
-        let word = old.expose_provenance() as u64;
-        let retired = Retired { word, bytes: size_of::<Held<T>>(), birth, free: free::<T> };
-        // SAFETY: the exchange has unlinked it, for this thread alone, and it may be sent.
-        unsafe { guard.retire(retired) };
+        self.pointer.swap(hold(value), Ordering::AcqRel)
     }
 
     /// Puts another value there and returns the old one, which no reader has any more.
@@ -56,8 +64,43 @@ impl<T: Send + Sync + 'static> Swap<T> {
     }
 }
 
+/// A value that was exchanged for another one, and is not yet retired.
+pub struct Exchanged<T: Send + Sync + 'static> {
+    /// From `hold`. Nobody else retires or frees it.
+    pointer: *mut Held<T>,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: whoever has it may free the value, which may be sent, while readers look at it, which may
+// be shared.
+unsafe impl<T: Send + Sync + 'static> Send for Exchanged<T> {}
+
+impl<T: Send + Sync + 'static> Drop for Exchanged<T> {
+    fn drop(&mut self) {
+        // SAFETY: an exchange has unlinked it, and this alone has it.
+        unsafe { retire(self.pointer, &pin()) };
+    }
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Exchanged<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exchanged")
+    }
+}
+
 fn hold<T>(value: T) -> *mut Held<T> {
     Box::into_raw(Box::new(Held { birth: birth(), value }))
+}
+
+/// # Safety
+/// It came from [`hold`], was unlinked, and is retired once.
+unsafe fn retire<T: Send + Sync + 'static>(old: *mut Held<T>, guard: &Guard) {
+    // SAFETY: nobody has freed it, since nobody has retired it.
+    let birth = unsafe { &*old }.birth;
+    let word = old.expose_provenance() as u64;
+    let retired = Retired { word, bytes: size_of::<Held<T>>(), birth, free: free::<T> };
+    // SAFETY: as the caller promises; and it may be sent.
+    unsafe { guard.retire(retired) };
 }
 
 /// # Safety
@@ -116,6 +159,28 @@ mod tests {
         let mut place = Swap::new(Arc::clone(&value));
         drop(place.replace(Arc::new(8)));
         assert_eq!((Arc::strong_count(&value), **place.load(&pin())), (1, 8));
+    }
+
+    /// The thread that exchanged it never looks at it again.
+    #[test]
+    fn another_thread_may_retire_what_was_exchanged() {
+        let value = Arc::new(7);
+        let place = Swap::new(Arc::clone(&value));
+        let guard = pin();
+        let seen = place.load(&guard);
+        let old = place.exchange(Arc::new(8));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                drop(old);
+                pin().flush();
+            });
+        });
+        assert_eq!((**seen, **place.load(&guard)), (7, 8));
+        drop(guard);
+        while Arc::strong_count(&value) > 1 {
+            pin().flush();
+            std::thread::yield_now();
+        }
     }
 
     #[test]

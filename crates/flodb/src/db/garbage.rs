@@ -1,7 +1,8 @@
 //! Read states that nobody looks at any more, and the thread that frees what they held.
 //!
 //! ```text
-//!   the last reader of a read state ----> queue ----> thread "flodb-free"
+//!   who exchanges a read state ---------> queue ----> thread "flodb-free"
+//!   the last reader of a read state ---->               waits for those who look at read states
 //!                                                       unmaps memtables
 //!                                                       closes and removes files of tables
 //! ```
@@ -10,12 +11,27 @@
 //! hundred, where the file system tells the device what has become free. The last one to drop a
 //! read state may be a writer or a reader, and neither should wait for that.
 //!
+//! A read state that was exchanged lives until nobody is pinned who may look at it. Only the thread
+//! that has retired it notices. A writer may do nothing more for hours, and the files would stay as
+//! long; so the thread retires them, and looks again until they are gone, for a while.
+//!
 //! **At the end** the queue closes: the thread frees what is left. What comes later, from iterators
 //! that outlive the store, is freed where it is dropped.
 
 use super::lock;
+use crate::read_state::ReadState;
+use keyrack_concurrent::{Exchanged, pin};
 use std::any::Any;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+/// The pause before the thread looks again whether somebody may still look at a read state, and
+/// how many times longer the next one is. Readers are pinned for microseconds, and a writer for a
+/// page fault; who is pinned for longer than the last pause is met at the next exchange.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const LOOK_AGAIN_FACTOR: u32 = 4;
+const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 
 /// What somebody held: memtables, tables.
 type Held = Box<dyn Any + Send>;
@@ -31,6 +47,8 @@ pub(crate) struct Garbage {
 struct State {
     /// Whether there is a thread.
     is_open: bool,
+    /// Which one.
+    thread: Option<ThreadId>,
     held: Vec<Held>,
     /// How many were left to the thread so far, and how many of them it has freed.
     left: u64,
@@ -61,11 +79,19 @@ impl Garbage {
         self.changed.notify_all();
     }
 
-    /// Leaves something to the thread, if there is one. Otherwise it is freed here.
+    /// Leaves a read state to the thread that was exchanged for another one.
+    pub(crate) fn leave_exchanged(&self, old: Exchanged<Arc<ReadState>>) {
+        self.leave(old);
+        // If there is no thread, this one has retired it.
+        free_retired();
+    }
+
+    /// Leaves something to the thread, if there is one. Otherwise it is freed here, as is what the
+    /// thread itself drops.
     pub(crate) fn leave(&self, held: impl Any + Send) {
         let held: Held = Box::new(held);
         let mut state = lock(&self.state);
-        if state.is_open {
+        if state.is_open && state.thread != Some(thread::current().id()) {
             state.held.push(held);
             state.left += 1;
             drop(state);
@@ -89,23 +115,39 @@ impl Garbage {
     /// The thread: frees until the queue is closed and empty.
     pub(super) fn run(&self) {
         let _closes = ClosesAtEnd(self);
+        let mut pause = LOOK_AGAIN_MAX;
         let mut state = lock(&self.state);
+        state.thread = Some(thread::current().id());
         loop {
-            while state.is_open && state.held.is_empty() {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
+            let is_idle = |state: &mut State| state.is_open && state.held.is_empty();
+            state = if pause < LOOK_AGAIN_MAX {
+                let waited = self.changed.wait_timeout_while(state, pause, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                let waited = self.changed.wait_while(state, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            };
             let held = std::mem::take(&mut state.held);
-            if held.is_empty() {
+            if held.is_empty() && !state.is_open {
                 return;
             }
             let freed = held.len() as u64;
+            pause = if freed > 0 { LOOK_AGAIN } else { pause.saturating_mul(LOOK_AGAIN_FACTOR) };
             drop(state);
             drop(held);
+            free_retired();
             state = lock(&self.state);
             state.freed += freed;
             self.changed.notify_all();
         }
     }
+}
+
+/// Frees what this thread has retired and nobody is pinned for any more.
+fn free_retired() {
+    // The first time ends their lives, the second finds nobody pinned since.
+    pin().flush();
+    pin().flush();
 }
 
 #[cfg(test)]

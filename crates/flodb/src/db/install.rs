@@ -8,7 +8,6 @@ use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::OpenTable;
 use crate::read_state::{ReadState, Tables};
 use crate::version::VersionEdit;
-use keyrack_concurrent::pin;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -54,14 +53,14 @@ impl Inner {
         // What is left is named by no version.
         open.values().for_each(|table| table.set_obsolete());
         let next = ReadState::new(memtables, version, levels, blobs, &self.garbage);
-        self.read_path.replace(next, &exchange);
+        let old = self.read_path.replace(next, &exchange);
         self.update_write_controller();
         drop(exchange);
         drop(manifest);
         // Writers wait for the exchange lock, and files take their time to go.
         self.garbage.leave(open);
         drop(read_state);
-        free_exchanged();
+        self.garbage.leave_exchanged(old);
         Ok(())
     }
 
@@ -75,12 +74,4 @@ impl Inner {
             Pace::Stop => controller.stop(),
         }
     }
-}
-
-/// Frees the read states that this thread has exchanged and nobody reads any more. They keep memory
-/// and files, so they do not wait until there are many.
-pub(crate) fn free_exchanged() {
-    // The first time ends their lives, the second finds nobody pinned since.
-    pin().flush();
-    pin().flush();
 }

@@ -4,7 +4,7 @@ use super::LockRank;
 use super::ranked_lock::{RankedGuard, RankedMutex};
 use crate::read_state::ReadState;
 use crate::snapshot::Snapshots;
-use keyrack_concurrent::{Guard, Swap, pin};
+use keyrack_concurrent::{Exchanged, Guard, Swap};
 use std::sync::Arc;
 
 /// The state of the read path.
@@ -37,8 +37,13 @@ impl ReadPath {
         self.exchange.lock()
     }
 
-    /// Makes `next` the current read state. It was made from the one before under `_exchange`.
-    pub(crate) fn replace(&self, next: ReadState, _exchange: &Exchange<'_>) {
-        self.current.store(Arc::new(next), &pin());
+    /// Makes `next` the current read state, and returns the one before, from which it was made
+    /// under `_exchange`. Readers may still look at that.
+    pub(crate) fn replace(
+        &self,
+        next: ReadState,
+        _exchange: &Exchange<'_>,
+    ) -> Exchanged<Arc<ReadState>> {
+        self.current.exchange(Arc::new(next))
     }
 }

@@ -16,7 +16,6 @@
 //! itself.
 
 use super::Inner;
-use super::install::free_exchanged;
 use super::read_path::Exchange;
 use crate::memtable::{Memtable, MemtableOptions};
 use crate::options::Options;
@@ -66,10 +65,10 @@ pub(super) fn replace_active(inner: &Inner, new: Arc<Memtable>, exchange: &Excha
     let (version, levels) = (Arc::clone(&read_state.version), read_state.levels.clone());
     let blobs = Arc::clone(&read_state.blobs);
     let next = ReadState::new(memtables, version, levels, blobs, &inner.garbage);
-    inner.read_path.replace(next, exchange);
+    let old = inner.read_path.replace(next, exchange);
     new.set_first_sequence(inner.write_path.log.reserved());
     inner.update_write_controller();
     inner.wake_background();
     drop(read_state);
-    free_exchanged();
+    inner.garbage.leave_exchanged(old);
 }

@@ -12,17 +12,19 @@ use crate::compaction::{Compaction, CompactionOptions, pick};
 use crate::cursor::Cursor;
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, parse, user_of};
 use crate::memtable::{Memtable, MemtableOptions};
-use crate::open_table::OpenTable;
+use crate::open_table::{OpenTable, table_path};
 use crate::options::Options;
 use crate::range_tombstones::RangeTombstone;
 use crate::sst_writer::SstWriter;
 use crate::table::ReadOptions;
 use crate::version::tests::sized;
 use crate::version::{FileMeta, VersionEdit};
+use keyrack_concurrent::pin;
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 /// A store in memory that compacts only when it is told to.
 fn open(options: Options) -> Db {
@@ -189,7 +191,7 @@ fn the_unordered_tail_is_sorted_beside_the_writers() {
         }
         // Nobody reads in order, so it is the thread that sorts.
         while db.inner().read_state().active().needs_sort() {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         let mut cursor = db.inner().read_state().active().cursor(SEQUENCE_MAX);
         cursor.seek_first().unwrap();
@@ -200,6 +202,35 @@ fn the_unordered_tail_is_sorted_beside_the_writers() {
             );
             cursor.next().unwrap();
         }
+    }
+}
+
+/// Only who had exchanged the read state noticed that nobody was pinned any more, and it rested.
+#[test]
+fn files_go_although_nobody_uses_the_store_any_more() {
+    let db = open(Options::default());
+    db.put(b"key", b"old").unwrap();
+    db.flush().unwrap();
+    let inner = db.inner();
+    let old = inner.read_state().levels[0].first().map(|table| table.file().number);
+    let old = table_path(Path::new("/store"), old.expect("a table was flushed"));
+    db.put(b"key", b"new").unwrap();
+    db.flush().unwrap();
+    let ((pinned, is_pinned), (unpin, is_over)) = (mpsc::channel(), mpsc::channel());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let guard = pin();
+            let read_state = inner.read_path.load(&guard);
+            pinned.send(read_state.levels[0].len()).unwrap();
+            is_over.recv().unwrap();
+        });
+        assert_eq!(is_pinned.recv().unwrap(), 2);
+        db.compact_range(None, None).unwrap();
+        assert!(inner.fs.exists(&old).unwrap(), "somebody looks at it");
+        unpin.send(()).unwrap();
+    });
+    while inner.fs.exists(&old).unwrap() {
+        thread::yield_now();
     }
 }
 
