@@ -9,7 +9,9 @@
 //! ```
 //!
 //! Order matters. A mapper enters its end *first* and looks at the length *then*; a cutter looks at
-//! the table and cuts under the table's lock. Whoever comes second sees the first.
+//! the table and cuts under the table's lock. Whoever comes second sees the first. At the end, the
+//! memory goes first, then the entry of the table, then the file: as long as the file is open, no
+//! other one has its number.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,10 +83,11 @@ pub(crate) struct RealMapping {
     /// Bytes of the region before the first one asked for, from rounding the offset down.
     lead: u64,
     len: u64,
-    /// Only systems whose flush is weaker than a sync need it.
+    _claim: Claim,
+    /// Dropped after `_claim`. Otherwise a new file could get the inode number while the table has
+    /// the claim. Systems whose flush is weaker than a sync also sync it.
     #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux syncs through the mapping"))]
     file: Arc<fs::File>,
-    _claim: Claim,
 }
 
 impl RealMapping {
@@ -115,7 +118,7 @@ impl RealMapping {
         let lead = offset % ALIGN;
         let mapped = usize::try_from(lead + len).map_err(|_| failed(Errno::NOMEM.into()))?;
         let region = Region::map(&file, offset - lead, mapped).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), region, lead, len, file, _claim: claim })
+        Ok(Self { path: path.to_owned(), region, lead, len, _claim: claim, file })
     }
 
     /// The place in the region of a range that has been checked against `len`.

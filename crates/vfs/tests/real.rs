@@ -1,6 +1,7 @@
 //! What only a real disk has: symbolic links and devices.
 
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use keyrack_vfs::{FileKind, Fs, OpenOptions, RealFs};
 
@@ -72,6 +73,39 @@ fn a_touched_page_is_written_without_a_fault() {
     let after_touch = write_all();
     // A few are the test's own; the kernel may have begun to write pages out.
     assert!(after_touch < PAGES / 2, "{after_touch} faults for {PAGES} touched pages");
+}
+
+/// The last one to hold a removed file is its mapping. A new file may get the number of the removed
+/// one before the mapping has been forgotten, and was then not cut because of it.
+#[test]
+fn a_file_with_the_number_of_a_removed_one_is_cut() {
+    const FILES: u32 = 4_000;
+    let dir = tempfile::tempdir().unwrap();
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    let new = |name: &str| {
+        let path = dir.path().join(name);
+        let file = RealFs.open(&path, &options).unwrap();
+        file.set_len(4096).unwrap();
+        (path, file)
+    };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let (path, file) = new("cut");
+                file.set_len(0).unwrap();
+                RealFs.remove_file(&path).unwrap();
+            }
+        });
+        for _ in 0..FILES {
+            let (path, file) = new("mapped");
+            let mapping = file.map(0, 4096).unwrap();
+            drop(file);
+            RealFs.remove_file(&path).unwrap();
+            drop(mapping);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
