@@ -1,21 +1,11 @@
-//! The segment files of a log: creates, maps, flushes, recycles and removes them. `closing` gives
-//! their space back.
+//! The segment files of a log: maps, flushes, recycles and removes them. `creation` makes them, and
+//! `closing` gives their space back.
 //!
 //! ```text
 //!                   create                    rotate                flush       release
 //!   nothing, spare -----> segment.new, or     ----------> current -------> live --------> spare,
 //!                         the spare, renamed                                              nothing
 //! ```
-//!
-//! **Creation.** The file gets its space, its header, and a sync. Then it gets its name, and the
-//! directory a sync. So a file with the name of a segment has a whole header after any power loss.
-//! Then the marker names it, with one more sync. The next segment is created ahead: by the writer
-//! whose record crosses the middle of a segment, after it has published, or by a thread of the
-//! caller ([`Options::prepared_by_caller`]), which is told earlier and several times.
-//!
-//! The sync of a new file finds its header alone to write. That of a recycled one writes the page
-//! of the header and nothing else: its other pages may hold records that were never written to
-//! disk, and nobody reads them any more.
 //!
 //! **Space.** Most logs stay short. So the first segment since the log was opened has its length
 //! from the beginning, but space for 64 KiB of records. When that is used up, its space doubles
@@ -31,12 +21,17 @@
 //! LSN from which the log will be opened. So no recovery reads it, and its header may be rewritten
 //! under the old name. The newest segment is never released: a recovery begins there.
 //!
-//! **Locks.** The lock of `allocator` (held while a segment is created) comes before `directory`
-//! (never held during a file system call).
+//! **Locks.** The lock of `allocator` comes before that of `creator`, which is held while a segment
+//! is created. So a writer that finds the next segment prepared waits for no creation. `prepared`,
+//! `left` and `directory` come last, and are never held during a file system call.
+//!
+//! **Freed mappings.** A segment that is in use no more is unmapped by the thread that prepares or
+//! releases segments ([`Files::free_left`]). A writer only frees the window that held it.
 
 mod closing;
+mod creation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -47,44 +42,27 @@ use keyrack_vfs::{Fs, OpenOptions, Operation};
 
 use crate::allocator::SegmentAllocator;
 use crate::error::{Error, Result};
-use crate::format::{FRONT_BYTES, Header, Incarnation, RECORD_BYTES};
+use crate::format::{FRONT_BYTES, RECORD_BYTES};
 use crate::group_commit::GroupCommit;
 use crate::marker::Marker;
-use crate::names::{NEW_NAME, path_of};
-use crate::options::{LSN_MAX, Options, Sync};
+use crate::names::path_of;
+use crate::options::{Options, Sync};
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced};
 use crate::segment::Segment;
-
-/// Bytes of records for which the first segment of a log has space when it is created, or a quarter
-/// of the segment if that is less. The space doubles whenever it is used up.
-const SPACE_BYTES_MIN: u64 = 64 << 10;
+use creation::Creator;
 
 /// Log2 of how often in a segment a caller that prepares segments is told: a segment that was
 /// created ahead may have been trimmed. The first segment has no need of a second one before its
 /// middle.
 const PREPARE_PARTS_LOG2: u32 = 5;
 
-/// If the segment before the current one was filled in this time, the pages of the next one are
-/// made ahead. The kernel writes pages to disk when they have been dirty for half a minute, so they
-/// should be used before that.
-const FILLED_FAST_NS: u64 = 10_000_000_000;
-
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What the creation of segments needs. The lock of the segment allocator protects it.
-#[derive(Debug)]
-pub(crate) struct SegmentPool {
-    /// The segment that was created ahead.
-    pub(crate) prepared: Option<Arc<Segment>>,
-    marker: Marker,
-    /// Where the recovered log ended. `None` once the first segment is created.
-    first: Option<u64>,
-    /// Recovered bytes that may not be durable.
-    unsynced: Vec<Unsynced>,
-    /// Files that leave the log once the first segment is created.
-    unused: Vec<PathBuf>,
+/// When segments became the current one. The lock of the segment allocator protects it.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
     /// When the current segment became that, and how long the one before it was current.
     current_since_ns: u64,
     filled_in_ns: Option<u64>,
@@ -148,7 +126,13 @@ pub(crate) struct Files {
     epoch: u64,
     /// Where the first segment since the log was opened begins.
     first_start: u64,
-    pub(crate) allocator: SegmentAllocator<SegmentPool>,
+    pub(crate) allocator: SegmentAllocator<Turns>,
+    creator: Mutex<Creator>,
+    /// The segments after the current one that were created ahead, in order. Pushed under the lock
+    /// of `creator`, popped under that of `allocator`.
+    prepared: Mutex<VecDeque<Arc<Segment>>>,
+    /// Segments that left the window.
+    left: Mutex<Vec<Arc<Segment>>>,
     pub(crate) group: GroupCommit<Arc<keyrack_vfs::Error>>,
     /// Whether a sync has failed. A hint for the fast path: `group` has the failure.
     poisoned: AtomicBool,
@@ -167,23 +151,24 @@ impl Files {
         let entry = |(start, bytes): (u64, u64)| (start, Entry { bytes, segment: None });
         let live = found.live.into_iter().map(entry).collect();
         let unsealed = !found.unsynced.is_empty();
-        let pool = SegmentPool {
-            prepared: None,
+        let number = found.next / options.segment_bytes;
+        let creator = Creator {
             marker: Marker::new(options.id, found.mark),
+            next: number,
             first: Some(found.previous_end),
             unsynced: found.unsynced,
             unused: found.unused,
-            current_since_ns: 0,
-            filled_in_ns: None,
         };
-        let number = found.next / options.segment_bytes;
         Files {
             fs,
             dir: dir.to_owned(),
             options,
             epoch: found.epoch,
             first_start: found.next,
-            allocator: SegmentAllocator::new(number, options.segment_bytes, pool),
+            allocator: SegmentAllocator::new(number, options.segment_bytes, Turns::default()),
+            creator: Mutex::new(creator),
+            prepared: Mutex::default(),
+            left: Mutex::default(),
             group: GroupCommit::new(found.synced),
             poisoned: AtomicBool::new(false),
             unsealed: AtomicBool::new(unsealed),
@@ -284,15 +269,13 @@ impl Files {
     /// Makes `number` the current segment. The records of the previous one end at `end_offset`.
     pub(crate) fn activate(
         &self,
-        pool: &mut SegmentPool,
+        turns: &mut Turns,
         end_offset: u64,
         (number, record_bytes): (u64, u64),
     ) -> Result<()> {
         self.check_poison()?;
         let bytes = self.options.segment_bytes;
-        if pool.prepared.is_none() {
-            pool.prepared = Some(self.create_next(pool, number, record_bytes)?);
-        }
+        self.ensure_prepared(record_bytes)?;
         let start = number * bytes;
         if end_offset < bytes {
             self.grow_to(number - 1, bytes.min(end_offset + RECORD_BYTES as u64))?;
@@ -300,25 +283,42 @@ impl Files {
             let pad = old.start + end_offset;
             old.void(pad, self.group.synced(), bytes - end_offset)?;
         }
-        let segment = pool.prepared.take().expect("it was created above");
+        let segment = lock(&self.prepared).pop_front().expect("it was created above");
+        debug_assert_eq!(segment.start, start, "segments are created in order");
         let now_ns = self.clock.ticks();
-        let filled_in_ns = now_ns.saturating_sub(pool.current_since_ns);
-        pool.filled_in_ns = (pool.current_since_ns > 0).then_some(filled_in_ns);
-        pool.current_since_ns = now_ns;
+        let filled_in_ns = now_ns.saturating_sub(turns.current_since_ns);
+        turns.filled_in_ns = (turns.current_since_ns > 0).then_some(filled_in_ns);
+        turns.current_since_ns = now_ns;
         let limit = segment.mapped_bytes;
         let entry = Entry { bytes, segment: Some(Arc::clone(&segment)) };
         self.directory().live.insert(start, entry);
         let guard = pin();
-        let before = self.window.load(&guard).0[0].clone();
+        let [before, leaves] = self.window.load(&guard).0.clone();
+        lock(&self.left).extend(leaves);
         self.window.store(Window([Some(segment), before]), &guard);
         // Release pairs with the Acquire in `limit`: the segment is there.
         self.limit.store(limit, Ordering::Release);
-        drop(guard);
-        // The old window goes while the log still has its segments. Later, it would be the last to
-        // hold files that were removed, and this thread would wait for their end.
-        pin().flush();
-        pin().flush();
         Ok(())
+    }
+
+    /// Frees the windows that this thread has replaced, but for the segments that only they hold
+    /// (`left`). Without a lock: what else is freed here may take its time. Later, they would hold
+    /// the files of segments that were removed.
+    #[cold]
+    pub(crate) fn free_windows(&self) {
+        pin().flush();
+        pin().flush();
+    }
+
+    /// Frees the segments that left the window and are not used any more.
+    fn free_left(&self) {
+        let mut unused = Vec::new();
+        {
+            let mut left = lock(&self.left);
+            // Whoever is the only one that has a segment stays that: nobody finds it any more.
+            unused.extend(left.extract_if(.., |segment| Arc::strong_count(segment) == 1));
+        }
+        drop(unused);
     }
 
     /// Where the space of the current segment ends, in bytes of records. A thread that sees the
@@ -365,160 +365,12 @@ impl Files {
         Ok(())
     }
 
-    /// Creates the segment after the current one ahead, unless it exists, or the current one is not
-    /// `number`. An error is not reported: the thread that needs the segment gets it.
-    pub(crate) fn prepare_next(&self, number: Option<u64>) {
-        let mut state = self.allocator.lock();
-        let next = state.number + 1;
-        let is_current =
-            number.is_none_or(|number| number + 1 == next) && state.end_offset.is_none();
-        let mut touched = None;
-        if is_current && state.pool.prepared.is_none() && self.check_poison().is_ok() {
-            state.pool.prepared = self.create_next(&mut state.pool, next, 0).ok();
-            let is_fast = state.pool.filled_in_ns.is_some_and(|ns| ns < FILLED_FAST_NS);
-            let is_waited_for = !self.options.prepared_by_caller;
-            if is_fast && !is_waited_for && self.options.sync != Sync::Always {
-                touched.clone_from(&state.pool.prepared);
-            }
-        }
-        drop(state);
-        // Without the lock: writers may need the segment meanwhile.
-        if let Some(segment) = touched {
-            segment.touch_all();
-        }
-        // Frees the mapping of the segment that left the window.
-        pin().flush();
-    }
-
-    /// Creates segment `number`, whose first record has so many bytes.
-    fn create_next(
-        &self,
-        pool: &mut SegmentPool,
-        number: u64,
-        record_bytes: u64,
-    ) -> Result<Arc<Segment>> {
-        let start = number.checked_mul(self.options.segment_bytes);
-        let start = start.filter(|start| *start <= LSN_MAX - self.options.segment_bytes);
-        let start = start.ok_or_else(|| Error::usage("the log has no LSNs left"))?;
-        let Some(previous_end) = pool.first else {
-            let space = self.options.segment_bytes;
-            return Ok(Arc::new(self.create(&mut pool.marker, start, start, space)?));
-        };
-        self.begin(pool)?;
-        let bytes = self.options.segment_bytes;
-        let space = record_bytes.max(SPACE_BYTES_MIN.min(bytes / 4)).next_power_of_two();
-        let segment = self.create(&mut pool.marker, start, previous_end, space.min(bytes))?;
-        // The new segment is durable, so no header leads to these files any more.
-        pool.first = None;
-        for path in std::mem::take(&mut pool.unused) {
-            let metadata = self.fs.metadata(&path);
-            let fits = metadata.is_ok_and(|found| found.len == self.file_bytes());
-            // A file that cannot be removed is found again at the next recovery.
-            let _ = self.retire(path, fits);
-        }
-        Ok(Arc::new(segment))
-    }
-
-    /// Creates the directory and the marker, durably, unless they exist.
-    pub(crate) fn begin(&self, pool: &mut SegmentPool) -> Result<()> {
-        if pool.marker.is_open() {
-            return Ok(());
-        }
-        if !self.fs.exists(&self.dir)? {
-            self.fs.create_dir(&self.dir)?;
-        }
-        // The directory may exist without being durable, if an earlier process was killed here.
-        self.final_sync(self.fs.sync_parent(&self.dir))?;
-        pool.marker.open(&*self.fs, &self.dir).map_err(|error| self.failed(error))
-    }
-
-    fn file_bytes(&self) -> u64 {
-        FRONT_BYTES + self.options.segment_bytes
-    }
-
-    /// Creates a segment from a spare or a new file, durably, and marks it as the newest. If the
-    /// mark fails, its file stays: the mark may be on disk.
-    fn create(
-        &self,
-        marker: &mut Marker,
-        start: u64,
-        previous_end: u64,
-        space: u64,
-    ) -> Result<Segment> {
-        let at = (start, previous_end);
-        let spare = self.directory().spare.pop();
-        let made = match &spare {
-            Some(path) => self.create_from(path, true, at, space),
-            None => self.create_from(&self.dir.join(NEW_NAME), false, at, space),
-        };
-        match (made, spare) {
-            (Ok(segment), spare) => {
-                let marked = marker.set(start, self.options.segment_bytes, 0);
-                marked.map_err(|error| self.failed(error))?;
-                let mut counts = lock(&self.counts);
-                counts.made += 1;
-                counts.recycled += u64::from(spare.is_some());
-                Ok(segment)
-            }
-            (Err(error), Some(path)) => {
-                // The spare file is unchanged, if it still exists.
-                if self.fs.exists(&path).unwrap_or(true) {
-                    self.directory().spare.push(path);
-                }
-                Err(error)
-            }
-            (Err(error), None) => {
-                // Frees the space. If that fails as well, the next creation uses the file.
-                let _ = self.fs.remove_file(&self.dir.join(NEW_NAME));
-                Err(error)
-            }
-        }
-    }
-
-    fn create_from(
-        &self,
-        old: &Path,
-        recycled: bool,
-        (start, previous_end): (u64, u64),
-        space: u64,
-    ) -> Result<Segment> {
-        let (bytes, epoch) = (self.options.segment_bytes, self.epoch);
-        let options = OpenOptions::new().read(true).write(true);
-        let file = self.fs.open(old, &options.create(!recycled).truncate(!recycled))?;
-        file.set_len(self.file_bytes())?;
-        let synced = self.group.synced().min(start);
-        let id = self.options.id;
-        let header =
-            Header { start, segment_bytes: bytes, epoch, previous_end, synced, recycled, id };
-        let header = header.encode();
-        file.write_at(0, &header)?;
-        // Reserves the space, too.
-        let mapping = file.map(0, FRONT_BYTES + space)?;
-        let synced =
-            if recycled { mapping.flush(0, header.len() as u64) } else { file.sync_data() };
-        self.final_sync(synced)?;
-        let path = path_of(&self.dir, start);
-        self.fs.rename(old, &path)?;
-        self.final_sync(self.fs.sync_dir(&self.dir))?;
-        let segment = Segment {
-            start,
-            bytes,
-            incarnation: Incarnation::new(start, bytes, epoch),
-            path,
-            mapped_bytes: space,
-            mapping,
-        };
-        if self.options.sync != Sync::Always {
-            segment.touch_start();
-        }
-        Ok(segment)
-    }
-
     /// Makes the recovered records durable.
-    fn seal_recovered(&self, pool: &mut SegmentPool) -> Result<()> {
-        while let Some(unsynced) = pool.unsynced.last() {
+    fn seal_recovered(&self) -> Result<()> {
+        let mut creator = lock(&self.creator);
+        while let Some(unsynced) = creator.unsynced.last() {
             self.rewrite(unsynced)?;
-            pool.unsynced.pop();
+            creator.unsynced.pop();
         }
         self.unsealed.store(false, Ordering::Relaxed);
         // There are no records between the recovered end and the first segment.
@@ -551,7 +403,7 @@ impl Files {
     pub(crate) fn sync(&self, to: u64, published: &dyn Fn() -> u64) -> Result<()> {
         if self.group.synced() < to && self.unsealed.load(Ordering::Relaxed) {
             self.check_poison()?;
-            self.seal_recovered(&mut self.allocator.lock().pool)?;
+            self.seal_recovered()?;
         }
         let flush = |from: u64| self.flush(from, published());
         self.group.sync(to, &flush).map_err(Error::Poisoned)
@@ -579,6 +431,12 @@ impl Files {
 
     /// Releases the segments that lie wholly below `below`, except the newest.
     pub(crate) fn release(&self, below: u64) -> Result<()> {
+        let outcome = self.release_files(below);
+        self.free_left();
+        outcome
+    }
+
+    fn release_files(&self, below: u64) -> Result<()> {
         let mut outcome = Ok(());
         {
             let mut directory = self.directory();
@@ -624,11 +482,11 @@ impl Files {
 
     /// Whether a segment was created since the log was opened.
     pub(crate) fn is_written(&self) -> bool {
-        self.allocator.lock().pool.first.is_none()
+        lock(&self.creator).first.is_none()
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let prepared = u64::from(self.allocator.lock().pool.prepared.is_some());
+        let prepared = lock(&self.prepared).len() as u64;
         let directory = self.directory();
         let counts = lock(&self.counts);
         let spare_segments = directory.spare.len() as u64 + prepared;

@@ -92,10 +92,7 @@ impl Log {
     pub fn begin(&self) -> Result<()> {
         match &self.core.backing {
             Backing::Nothing(_) => Ok(()),
-            Backing::Files(files) => {
-                files.check_poison()?;
-                files.begin(&mut files.allocator.lock().pool)
-            }
+            Backing::Files(files) => files.begin_log(),
         }
     }
 
@@ -159,11 +156,12 @@ impl Log {
                 }
                 Reserved::Crosses { .. } | Reserved::Full { .. } => {
                     let activate =
-                        |pool: &mut _, end, number| files.activate(pool, end, (number, bytes));
+                        |turns: &mut _, end, number| files.activate(turns, end, (number, bytes));
                     match files.allocator.rotate(reserved, bytes, activate)? {
                         // The new segment's first record also publishes the unused end of the old
                         // one.
                         Some(rotated) => {
+                            files.free_windows();
                             let before = (rotated.number - 1) * segment_bytes;
                             (before + rotated.end_offset, rotated.number, 0)
                         }

@@ -1,8 +1,9 @@
 //! Releasing segments, and using their files again.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use keyrack_wal::{Log, Options};
@@ -279,4 +280,134 @@ fn a_caller_that_prepares_segments_keeps_syncs_from_writers() {
     let killed = disk.process_crash_image();
     let (_, _, records) = open_from(&killed, from, options).unwrap();
     assert_eq!(records.last(), written.last());
+}
+
+/// Segments that are prepared where they are filled fast.
+const PREPARED_FAST: u64 = 4;
+
+/// Fills segments, as fast as it goes, until that many are prepared.
+fn fill_until_all_are_prepared(log: &Log, written: &mut Vec<(u64, Vec<u8>)>) {
+    while log.stats().spare_segments < PREPARED_FAST {
+        let number = written.len() as u8;
+        let mut record = log.reserve(112).unwrap();
+        record.write(&[&[number; 112]]).unwrap();
+        written.push((record.lsn(), vec![number; 112]));
+        if record.publish_asking() {
+            log.prepare();
+        }
+    }
+}
+
+fn prepared_by_caller() -> Options {
+    Options { prepared_by_caller: true, recycled_max: 0, ..small() }
+}
+
+/// A writer at the end of a segment waited for the lock that a creation held, also where the
+/// segment that it needed was there.
+#[test]
+fn a_writer_does_not_wait_for_a_creation_that_is_under_way() {
+    let fs = FaultFs::new(Arc::new(new_disk()));
+    let (log, _) = open(&fs, prepared_by_caller());
+    let mut written = Vec::new();
+    fill_until_all_are_prepared(&log, &mut written);
+    let (is_creating, creating) = mpsc::channel();
+    let (is_written, wait) = mpsc::channel();
+    // The first sync of the creation is held up until the writer is done. An hour is for ever.
+    let held = Mutex::new(Some((is_creating, wait)));
+    fs.watch(move |operation, _| {
+        if matches!(operation, Operation::Sync | Operation::Flush)
+            && let Some((is_creating, wait)) = held.lock().unwrap().take()
+        {
+            is_creating.send(()).unwrap();
+            wait.recv_timeout(Duration::from_secs(3600)).unwrap();
+        }
+    });
+    std::thread::scope(|scope| {
+        // The writer goes on to the first of them.
+        let segments = log.stats().segments;
+        while log.stats().segments == segments {
+            append(&log, &[1; 112]).unwrap();
+        }
+        scope.spawn(|| log.prepare());
+        creating.recv().unwrap();
+        while log.stats().segments == segments + 1 {
+            append(&log, &[2; 112]).unwrap();
+        }
+        is_written.send(()).unwrap();
+    });
+    assert_eq!(log.stats().spare_segments, PREPARED_FAST, "that one, and one more");
+}
+
+/// The file of a later segment without the one before it would be damage.
+#[test]
+fn a_power_loss_while_prepared_segments_are_removed_loses_nothing() {
+    for n in 1.. {
+        let disk = new_disk();
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let (log, _) = open(&fs, prepared_by_caller());
+        let mut written = Vec::new();
+        fill_until_all_are_prepared(&log, &mut written);
+        log.sync(log.published()).unwrap();
+        fs.arm(FaultPlan::from_then_on(n, Fault::PowerOut));
+        // Without power nothing has to succeed.
+        let _ = log.trim();
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
+            let image = disk.crash_image(n, policy);
+            let (_, recovered, records) = open_from(&image, 0, prepared_by_caller()).unwrap();
+            assert_eq!(
+                (records, recovered.dropped_records),
+                (written.clone(), 0),
+                "{n} {policy:?}"
+            );
+        }
+        if fs.injected() == 0 {
+            break;
+        }
+    }
+}
+
+/// One that cannot be removed stays, and so does the one before it.
+#[test]
+fn a_prepared_segment_that_cannot_be_removed_is_made_again() {
+    for fails in [1, 2] {
+        let disk = new_disk();
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let (log, _) = open(&fs, prepared_by_caller());
+        let mut written = Vec::new();
+        fill_until_all_are_prepared(&log, &mut written);
+        fs.arm(FaultPlan::once(fails, Fault::Io).only(&[Operation::RemoveFile]));
+        log.trim().unwrap();
+        assert_eq!((fs.injected(), log.stats().spare_segments), (1, 0));
+        let killed = disk.process_crash_image();
+        let (_, _, records) = open_from(&killed, 0, prepared_by_caller()).unwrap();
+        assert_eq!(records, written);
+        fill_until_all_are_prepared(&log, &mut written);
+        drop(log);
+        let (_, _, records) = open_from(&disk, 0, prepared_by_caller()).unwrap();
+        assert_eq!(records, written);
+    }
+}
+
+/// All records were released, so that an empty segment takes the place of all others. It left the
+/// newest of the prepared ones alone with a hole before it.
+#[test]
+fn a_closed_log_without_records_has_no_hole_if_a_file_stays() {
+    for fails in 1..=PREPARED_FAST {
+        let disk = new_disk();
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let (log, _) = open(&fs, prepared_by_caller());
+        fill_until_all_are_prepared(&log, &mut Vec::new());
+        append(&log, b"last").unwrap();
+        let end = log.published();
+        log.release(end).unwrap();
+        fs.arm(FaultPlan::once(fails, Fault::Io).only(&[Operation::RemoveFile]));
+        log.close().unwrap();
+        assert_eq!(fs.injected(), 1);
+        let (log, _, records) = open_from(&disk, end, prepared_by_caller()).unwrap();
+        assert_eq!(records, []);
+        let (lsn, _) = append(&log, b"after").unwrap();
+        drop(log);
+        let (_, _, records) = open_from(&disk, end, prepared_by_caller()).unwrap();
+        assert_eq!(records, [(lsn, b"after".to_vec())]);
+    }
 }

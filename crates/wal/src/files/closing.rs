@@ -11,27 +11,34 @@
 //! records are not synced for that. The empty segment is durable and marked before the others are
 //! removed, so a crash leaves either of both.
 
-use super::{CHUNK_BYTES, Files, SegmentPool, Window};
+use super::{CHUNK_BYTES, Files, Window};
 use std::path::Path;
+use std::sync::Arc;
 
 use keyrack_concurrent::pin;
 use keyrack_vfs::OpenOptions;
 
+use super::Turns;
+use super::creation::Creator;
+use crate::allocator::AllocatorState;
 use crate::error::{Error, Result};
 use crate::format::{FRONT_BYTES, Header, RECORD_BYTES, SEAL_OFFSET, Seal};
 use crate::names::{NEW_NAME, path_of};
 use crate::options::LSN_MAX;
+use crate::primitive::lock;
+use crate::segment::Segment;
 
 impl Files {
     /// Whether there are files that [`Files::trim`] removes.
     pub(crate) fn has_spares(&self) -> bool {
-        self.allocator.lock().pool.prepared.is_some() || !self.directory().spare.is_empty()
+        !lock(&self.prepared).is_empty() || !self.directory().spare.is_empty()
     }
 
-    /// Removes the spare files and the segment that was created ahead. The next segment is created
-    /// when the current one is full.
+    /// Removes the spare files and the segments that were created ahead. The next segment is
+    /// created when the current one is full.
     pub(crate) fn trim(&self) -> Result<()> {
-        self.drop_prepared(&mut self.allocator.lock().pool, 0)?;
+        self.free_left();
+        self.drop_prepared(&self.allocator.lock(), 0)?;
         loop {
             // All spare files are removed.
             let Some(path) = self.directory().spare.pop() else { return Ok(()) };
@@ -52,13 +59,13 @@ impl Files {
             return self.close_empty(end);
         }
         self.sync(end, &|| end)?;
-        let mut state = self.allocator.lock();
+        let state = self.allocator.lock();
         let current = self.window.load(&pin()).0[0].clone();
         let written = current.filter(|segment| segment.start <= end);
         if let Some(segment) = &written {
             self.final_sync(segment.seal(end))?;
         }
-        self.drop_prepared(&mut state.pool, if written.is_some() { end } else { 0 })
+        self.drop_prepared(&state, if written.is_some() { end } else { 0 })
     }
 
     /// Whether everything up to `end` was released, and some of it lies in the newest segment.
@@ -77,7 +84,8 @@ impl Files {
     /// takes their place. It is durable and marked before their files are removed. The records need
     /// not be durable.
     fn close_empty(&self, end: u64) -> Result<()> {
-        let mut state = self.allocator.lock();
+        let state = self.allocator.lock();
+        let mut creator = lock(&self.creator);
         let (bytes, epoch, id) = (self.options.segment_bytes, self.epoch, self.options.id);
         let start = (state.number + 1) * bytes;
         if start > LSN_MAX - bytes {
@@ -97,9 +105,11 @@ impl Files {
         // A segment that was created ahead has the same name.
         self.fs.rename(&new, &path_of(&self.dir, start))?;
         self.final_sync(self.fs.sync_dir(&self.dir))?;
-        let marked = state.pool.marker.set(start, bytes, start);
+        let marked = creator.marker.set(start, bytes, start);
         marked.map_err(|error| self.failed(error))?;
-        state.pool.prepared = None;
+        let prepared = std::mem::take(&mut *lock(&self.prepared));
+        let others = prepared.iter().filter(|segment| segment.start > start);
+        self.remove_prepared(&others.collect::<Vec<_>>())?;
         let live = std::mem::take(&mut self.directory().live);
         for start in live.into_keys() {
             // No header leads to it. If it stays, the next opening that writes removes it.
@@ -151,19 +161,37 @@ impl Files {
         self.final_sync(self.fs.sync_dir(&self.dir))
     }
 
-    /// Marks the previous segment as the newest, then removes the segment that was created ahead.
-    /// The mark contains the end of the records, unless that is 0.
-    fn drop_prepared(&self, pool: &mut SegmentPool, end: u64) -> Result<()> {
-        if pool.prepared.is_none() && end == 0 {
-            return Ok(());
-        }
-        let newest = self.directory().live.last_key_value().map(|(start, it)| (*start, it.bytes));
-        let (start, bytes) = newest.unwrap_or((0, 0));
-        pool.marker.set(start, bytes, end).map_err(|error| self.failed(error))?;
-        if let Some(prepared) = pool.prepared.take() {
-            // If the file stays, the next recovery finds it and leaves it unused.
-            let _ = self.fs.remove_file(&prepared.path);
+    /// Marks the current segment as the newest, then removes those that were created ahead. The
+    /// mark contains the end of the records, unless that is 0. With the lock of the allocator, so
+    /// that none of them becomes the current one.
+    fn drop_prepared(&self, _: &AllocatorState<Turns>, end: u64) -> Result<()> {
+        let mut creator = lock(&self.creator);
+        let Some(next) = lock(&self.prepared).front().map(|first| first.start) else {
+            return if end == 0 { Ok(()) } else { self.mark_newest(&mut creator, end) };
+        };
+        self.mark_newest(&mut creator, end)?;
+        creator.next = next / self.options.segment_bytes;
+        let prepared = std::mem::take(&mut *lock(&self.prepared));
+        self.remove_prepared(&prepared.iter().collect::<Vec<_>>())
+    }
+
+    /// Removes segments that were created ahead. One that stays needs the one before it: the newest
+    /// goes first. If it stays, the next recovery finds all of them and leaves them unused.
+    fn remove_prepared(&self, segments: &[&Arc<Segment>]) -> Result<()> {
+        for (before, segment) in segments.iter().enumerate().rev() {
+            if self.fs.remove_file(&segment.path).is_err() {
+                break;
+            }
+            if before > 0 {
+                self.final_sync(self.fs.sync_dir(&self.dir))?;
+            }
         }
         Ok(())
+    }
+
+    fn mark_newest(&self, creator: &mut Creator, end: u64) -> Result<()> {
+        let newest = self.directory().live.last_key_value().map(|(start, it)| (*start, it.bytes));
+        let (start, bytes) = newest.unwrap_or((0, 0));
+        creator.marker.set(start, bytes, end).map_err(|error| self.failed(error))
     }
 }
