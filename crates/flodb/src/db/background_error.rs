@@ -110,7 +110,7 @@ impl Inner {
             self.write_path.controller.resume();
         }
         drop(reasons);
-        self.update_write_controller();
+        self.update_write_controller(&self.read_path.lock_exchange());
     }
 
     /// Why writes are refused at present, if they are.

@@ -2,6 +2,7 @@
 
 use super::Inner;
 use super::pacing::Pace;
+use super::read_path::Exchange;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::open_blob::{BlobFiles, OpenBlob};
@@ -54,7 +55,7 @@ impl Inner {
         open.values().for_each(|table| table.set_obsolete());
         let next = ReadState::new(memtables, version, levels, blobs, &self.garbage);
         let old = self.read_path.replace(next, &exchange);
-        self.update_write_controller();
+        self.update_write_controller(&exchange);
         drop(exchange);
         drop(manifest);
         // Writers wait for the exchange lock, and files take their time to go.
@@ -65,8 +66,9 @@ impl Inner {
     }
 
     /// Sets the write controller for the current read state: writers go on, are slowed down, or
-    /// stop.
-    pub(crate) fn update_write_controller(&self) {
+    /// stop. Under the exchange lock: otherwise the state of an older read state could come last,
+    /// and writers would stop until the next exchange.
+    pub(crate) fn update_write_controller(&self, _exchange: &Exchange<'_>) {
         let controller = &self.write_path.controller;
         match self.pace() {
             Pace::Free => controller.release(),

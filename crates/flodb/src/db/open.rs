@@ -92,7 +92,7 @@ impl Db {
         let inner = Arc::new(assemble(fs, dir, options, manifest, access)?);
         accept(&inner)?;
         inner.take_over()?;
-        inner.update_write_controller();
+        inner.update_write_controller(&inner.read_path.lock_exchange());
         let background = Some(Background::start(&inner)?);
         Ok(Db { owner: Arc::new(Owner { inner, background }) })
     }

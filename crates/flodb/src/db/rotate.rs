@@ -67,7 +67,7 @@ pub(super) fn replace_active(inner: &Inner, new: Arc<Memtable>, exchange: &Excha
     let next = ReadState::new(memtables, version, levels, blobs, &inner.garbage);
     let old = inner.read_path.replace(next, exchange);
     new.set_first_sequence(inner.write_path.log.reserved());
-    inner.update_write_controller();
+    inner.update_write_controller(exchange);
     inner.wake_background();
     drop(read_state);
     inner.garbage.leave_exchanged(old);

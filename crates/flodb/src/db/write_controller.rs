@@ -109,6 +109,11 @@ impl WriteController {
         self.set(STOPPED);
     }
 
+    #[cfg(test)]
+    pub(super) fn is_released(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == RELEASED
+    }
+
     /// No writer waits any more: every write fails from now on.
     pub(crate) fn disable(&self) {
         let mut fixed = lock(&self.fixed);

@@ -3,6 +3,7 @@
 use super::{Db, Options, open, stats};
 use crate::batch::{Batch, Write};
 use crate::checksum::hash;
+use crate::db::background_error::Work;
 use crate::error::Error;
 use crate::key::Kind;
 use keyrack_store::WriteOptions;
@@ -97,6 +98,32 @@ fn hundreds_of_writers_of_64_kib_do_not_fill_the_memtable_for_good() {
     db.close().unwrap();
     // The places in the log that they left are void.
     check(&open());
+}
+
+/// What the end of a failure found of the read state came after what a flush had found later, and
+/// writers stopped until the next change of the read state.
+#[test]
+fn the_end_of_a_failure_does_not_set_an_older_pace() {
+    let db = open(small());
+    let inner = db.inner();
+    let fs = FaultFs::new(Arc::new(MemFs::new()));
+    fs.arm(FaultPlan::once(1, Fault::NoSpace).only(&[Operation::CreateDir]));
+    let full = Error::from(fs.create_dir(Path::new("/full")).unwrap_err());
+    inner.background_failed(Work::Compaction, &full);
+    assert!(inner.check_background_error().is_err());
+    thread::scope(|scope| {
+        let exchange = inner.read_path.lock_exchange();
+        let ends = scope.spawn(|| inner.background_succeeded(Work::Compaction));
+        wait_until(|| inner.check_background_error().is_ok());
+        inner.write_path.controller.stop();
+        drop(exchange);
+        ends.join().unwrap();
+    });
+    assert!(
+        inner.write_path.controller.is_released(),
+        "the pace of the end of the failure is last"
+    );
+    db.put(b"key", b"value").unwrap();
 }
 
 /// As long as no memtable is written, so many are immutable, and no more.
