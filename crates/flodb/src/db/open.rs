@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Released segments of the log that are kept for use again.
-const RECYCLED_MAX: usize = 1;
+const RECYCLED_MAX: usize = 3;
 
 impl Db {
     /// Opens the store in the directory `dir`, and makes it if the options say so.
