@@ -3,18 +3,19 @@
 //! ```text
 //!   a put comes far into a segment of the log -------> thread "flodb-log"
 //!                                                        the next segment of the log
-//!   a put comes to the middle of a huge page --.
-//!   a put finds a long unsorted tail ----------+-----> thread "flodb-memory"
+//!   a put comes to the middle of a huge page --------> thread "flodb-memory"
 //!                                                        the next huge pages
+//!                                                        from half a memtable on: the next one
+//!   a put finds a long unsorted tail ----------------> thread "flodb-sort"
 //!                                                        the tail becomes a run
 //! ```
 //!
-//! The next segment of the log costs three syncs, which take as long as the disk is busy with
-//! tables. It has a thread of its own, since a writer that needs the segment before it is there
-//! waits for it. Sorting a tail of 64 Ki entries takes some milliseconds, and merging it with the
-//! runs before it ten. To clear a huge page takes a fraction of a millisecond, or some where the
-//! host has to find the memory too. A writer only leaves a request: one load, unless it is the
-//! first to ask.
+//! Each has a thread of its own, since a writer that needs one of them before it is there waits for
+//! it. The next segment of the log costs three syncs, which take as long as the disk is busy with
+//! tables. Sorting a tail of 64 Ki entries takes some milliseconds, and merging it with the runs
+//! before it ten. To clear a huge page takes a fraction of a millisecond, or some where the host
+//! has to find the memory too: a page is filled in less time than a tail is sorted. A writer only
+//! leaves a request: one load, unless it is the first to ask.
 //!
 //! **Nothing depends on it.** A writer that fills a segment before there is a next one creates it.
 //! An iterator, or the flush, sorts what it finds unsorted. So the threads may be late.
@@ -31,8 +32,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Ahead {
     /// The next segment of the log. Not unless it is asked for: a short log stays small.
     pub(super) segment: Request,
-    /// Memory and order of the active memtable.
+    /// Memory of the active memtable, and of the next one.
     pub(super) memory: Request,
+    /// Order of the active memtable.
+    pub(super) order: Request,
 }
 
 /// What writers ask one thread for.
@@ -45,7 +48,9 @@ pub(crate) struct Request {
 impl Ahead {
     /// The threads end after what they are doing.
     pub(super) fn stop(&self) {
-        [&self.segment, &self.memory].into_iter().for_each(|it| it.signal.change(true));
+        [&self.segment, &self.memory, &self.order]
+            .into_iter()
+            .for_each(|it| it.signal.change(true));
     }
 }
 
@@ -82,10 +87,21 @@ impl Request {
     }
 }
 
-/// Makes pages and order of the active memtable.
+/// Makes pages of the active memtable, and the next memtable.
 pub(super) fn make_memory(inner: &Inner) {
     let memtable = Arc::clone(inner.read_path.load(&pin()).active());
     memtable.make_ahead();
+    let (used, all) = (memtable.bytes(), inner.options.memtable_bytes);
+    // From half of it on there is time to make all pages. Later, nothing may come back in time.
+    if used >= all / 2 && inner.memtables.prepare(used >= all - all / 4) {
+        // Should nobody write any more, it is trimmed.
+        inner.wake_background();
+    }
+}
+
+/// Makes order in the active memtable.
+pub(super) fn make_order(inner: &Inner) {
+    let memtable = Arc::clone(inner.read_path.load(&pin()).active());
     if memtable.needs_sort() {
         memtable.sort_tail();
         Counters::add(&inner.counters.writer_sorts, 1);

@@ -44,8 +44,10 @@ use std::sync::Arc;
 /// How a memtable is after writes to it.
 struct Inserted {
     full: bool,
-    /// Whether too much of it is without order, or memory is about to be needed.
-    is_ahead_due: bool,
+    /// Whether too much of it is without order.
+    needs_sort: bool,
+    /// Whether memory is about to be needed.
+    wants_ahead: bool,
 }
 
 /// What goes into the log and into memory as one: the parts of the record, and the writes in it,
@@ -105,8 +107,11 @@ impl Inner {
         if is_segment_due {
             self.ahead.segment.make();
         }
-        if inserted.is_ahead_due {
+        if inserted.wants_ahead {
             self.ahead.memory.make();
+        }
+        if inserted.needs_sort {
+            self.ahead.order.make();
         }
         Ok(end)
     }
@@ -130,7 +135,7 @@ impl Inner {
                 return Ok((place, inserted));
             }
             if may_rotate(self) {
-                let new = Arc::new(new_memtable(&self.options, record.size.bytes()));
+                let new = new_memtable(&self.memtables, record.size.bytes());
                 let room = new.reserve(record.size);
                 let room = room.expect("an empty memtable that was laid out for it has room");
                 replace_active(self, Arc::clone(&new), &exchange);
@@ -169,7 +174,7 @@ impl Inner {
             sequence += 1;
         }
         let full = memtable.bytes() >= self.options.memtable_bytes;
-        let is_ahead_due = memtable.needs_sort() || memtable.wants_ahead();
-        Ok(Inserted { full, is_ahead_due })
+        let (needs_sort, wants_ahead) = (memtable.needs_sort(), memtable.wants_ahead());
+        Ok(Inserted { full, needs_sort, wants_ahead })
     }
 }

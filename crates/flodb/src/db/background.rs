@@ -1,10 +1,10 @@
-//! The threads behind a store: one that flushes, those that compact, two that make ahead what
+//! The threads behind a store: one that flushes, those that compact, three that make ahead what
 //! writers are about to need (`ahead`), and one that frees what no reader holds (`garbage`).
 //!
 //! Each does its work as long as there is some, and sleeps until somebody changes the read state. A
 //! failure is final for the store, see the header of `db`. On a full disk the work is tried again
 //! after a pause, see `background_error`. When nothing has been written for [`IDLE`], the thread
-//! that flushes gives back the space of the log's spare segments.
+//! that flushes gives back the space of the log's spare segments, and the spare memory.
 
 use super::background_error::{PAUSE_MAX, PAUSE_MIN, is_retryable};
 use super::{Inner, ahead, compact, flush, lock};
@@ -128,11 +128,17 @@ impl Background {
             let _watch = Watch(&memory);
             memory.ahead.memory.serve(|| ahead::make_memory(&memory));
         })?;
+        let order = Arc::clone(inner);
+        background.spawn_run("flodb-sort".to_owned(), move || {
+            let _watch = Watch(&order);
+            order.ahead.order.serve(|| ahead::make_order(&order));
+        })?;
         let free = Arc::clone(inner);
         inner.garbage.open();
         let spawned = background.spawn_run("flodb-free".to_owned(), move || {
             let _watch = Watch(&free);
-            free.garbage.run();
+            // A memtable that was freed may have left a spare, which is trimmed when nobody writes.
+            free.garbage.run(|| free.wake_background());
         });
         if spawned.is_err() {
             inner.garbage.close();
@@ -227,14 +233,20 @@ fn give_way() {
 }
 
 /// Sleeps until something has changed since `seen`. If nobody writes meanwhile, the log gives back
-/// the space of its spare segments.
+/// the space of its spare segments, and the memtables their spare memory.
 fn trim_when_idle(inner: &Inner, seen: State) {
-    while inner.options.segment_bytes >= TRIMMED_BYTES_MIN && inner.write_path.log.has_spares() {
-        let end = inner.write_path.log.published();
+    let log = &inner.write_path.log;
+    let has_segments = || inner.options.segment_bytes >= TRIMMED_BYTES_MIN && log.has_spares();
+    while has_segments() || inner.memtables.has_spare() {
+        let end = log.published();
         if !inner.signal.sleep_idly(seen) {
             return;
         }
-        if inner.write_path.log.published() == end && inner.write_path.log.trim().is_err() {
+        if log.published() != end {
+            continue;
+        }
+        inner.memtables.trim();
+        if has_segments() && log.trim().is_err() {
             // They are only in the way: the next time will do.
             break;
         }

@@ -3,13 +3,13 @@
 //! ```text
 //!   who exchanges a read state ---------> queue ----> thread "flodb-free"
 //!   the last reader of a read state ---->               waits for those who look at read states
-//!                                                       unmaps memtables
+//!                                                       clears or unmaps memtables
 //!                                                       closes and removes files of tables
 //! ```
 //!
-//! To unmap a memtable of 64 MiB takes milliseconds. To remove the file of a table may take a
-//! hundred, where the file system tells the device what has become free. The last one to drop a
-//! read state may be a writer or a reader, and neither should wait for that.
+//! To clear the slots of a memtable of 64 MiB, or to unmap it, takes milliseconds. To remove the
+//! file of a table may take a hundred, where the file system tells the device what has become free.
+//! The last one to drop a read state may be a writer or a reader, and neither should wait for that.
 //!
 //! A read state that was exchanged lives until nobody is pinned who may look at it. Only the thread
 //! that has retired it notices. A writer may do nothing more for hours, and the files would stay as
@@ -112,8 +112,8 @@ impl Garbage {
         }
     }
 
-    /// The thread: frees until the queue is closed and empty.
-    pub(super) fn run(&self) {
+    /// The thread: frees until the queue is closed and empty, and calls `freed` each time.
+    pub(super) fn run(&self, freed: impl Fn()) {
         let _closes = ClosesAtEnd(self);
         let mut pause = LOOK_AGAIN_MAX;
         let mut state = lock(&self.state);
@@ -131,13 +131,14 @@ impl Garbage {
             if held.is_empty() && !state.is_open {
                 return;
             }
-            let freed = held.len() as u64;
-            pause = if freed > 0 { LOOK_AGAIN } else { pause.saturating_mul(LOOK_AGAIN_FACTOR) };
+            let count = held.len() as u64;
+            pause = if count > 0 { LOOK_AGAIN } else { pause.saturating_mul(LOOK_AGAIN_FACTOR) };
             drop(state);
             drop(held);
             free_retired();
+            freed();
             state = lock(&self.state);
-            state.freed += freed;
+            state.freed += count;
             self.changed.notify_all();
         }
     }
@@ -172,7 +173,7 @@ mod tests {
         garbage.open();
         let ((first, of_first), (second, of_second)) = (mpsc::channel(), mpsc::channel());
         thread::scope(|scope| {
-            let frees = scope.spawn(|| garbage.run());
+            let frees = scope.spawn(|| garbage.run(|| ()));
             garbage.leave(Slow(of_first));
             let waits = scope.spawn(|| {
                 garbage.wait();
@@ -207,7 +208,7 @@ mod tests {
         garbage.open();
         garbage.leave(Panics);
         thread::scope(|scope| {
-            assert!(scope.spawn(|| garbage.run()).join().is_err());
+            assert!(scope.spawn(|| garbage.run(|| ())).join().is_err());
             garbage.wait();
         });
         garbage.leave(0_u64);

@@ -71,6 +71,7 @@ pub(crate) use open::take_lock;
 pub(crate) use read_only::settled;
 
 use crate::error::{Error, Result};
+use crate::memtable::MemtablePool;
 use crate::options::Options;
 use crate::read_state::ReadState;
 use crate::snapshot::Pinned;
@@ -137,10 +138,12 @@ pub(crate) struct Inner {
     pub(crate) errors: BackgroundErrors,
     /// Wakes the threads of the background.
     pub(crate) signal: Signal,
-    /// Wakes the thread that makes ahead what writers need.
+    /// Wakes the threads that make ahead what writers need.
     pub(crate) ahead: Ahead,
     /// What is left of read states, on its way to the thread that frees it.
     pub(crate) garbage: Arc<Garbage>,
+    /// Makes memtables, from the memory of those that are gone.
+    pub(crate) memtables: Arc<MemtablePool>,
     pub(crate) counters: Counters,
     /// Keeps others out of the directory. None for reading only.
     pub(crate) directory_lock: Option<Box<dyn Lock>>,

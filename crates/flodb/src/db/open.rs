@@ -12,7 +12,7 @@ use super::background_error::BackgroundErrors;
 use super::compaction_state::CompactionState;
 use super::garbage::Garbage;
 use super::read_path::ReadPath;
-use super::rotate::new_memtable;
+use super::rotate::{memtable_pool, new_memtable};
 use super::stats::Counters;
 use super::table_set::TableSet;
 use super::write_path::WritePath;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::file_cache::FileCache;
 use crate::key::SEQUENCE_MAX;
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, MemtablePool};
 use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::{BLOB_BYTES_MIN, MEMTABLE_BYTES_MIN, Options};
@@ -163,7 +163,8 @@ pub(crate) fn assemble(
     access: Access,
 ) -> Result<Inner> {
     let state = manifest.state().clone();
-    let mut replay = Replay::new(&options, dir, state.log_from);
+    let pool = memtable_pool(&options);
+    let mut replay = Replay::new(&options, (dir, &pool), state.log_from);
     let (log, recovered) = match &access {
         Access::Write(_) => open_log(&fs, dir, &options, &state, &mut replay)?,
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
@@ -177,7 +178,7 @@ pub(crate) fn assemble(
     let deleter = FileDeleter::new(Arc::clone(&fs));
     let levels = open_tables(&deleter, &*fs, dir, &state.version, &reader, &options)?;
     let blobs = open_blobs(&deleter, &*fs, dir, &state.version, &reader, &options)?;
-    let active = Arc::new(new_memtable(&options, 0));
+    let active = new_memtable(&pool, 0);
     active.set_first_sequence(log.reserved());
     let mut memtables = vec![active];
     memtables.extend(replay.memtables.into_iter().rev());
@@ -204,6 +205,7 @@ pub(crate) fn assemble(
         signal: Signal::default(),
         ahead: Ahead::default(),
         garbage,
+        memtables: pool,
         counters: Counters::new(options.counts_reads),
         directory_lock,
         options,
@@ -282,6 +284,7 @@ pub(crate) fn take_lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn Lock>> {
 struct Replay<'a> {
     options: &'a Options,
     dir: &'a Path,
+    pool: &'a Arc<MemtablePool>,
     /// Oldest first.
     memtables: Vec<Arc<Memtable>>,
     /// Where the next memtable begins.
@@ -291,8 +294,12 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(options: &'a Options, dir: &'a Path, from: u64) -> Self {
-        Replay { options, dir, memtables: Vec::new(), next: from, last: 0 }
+    fn new(
+        options: &'a Options,
+        (dir, pool): (&'a Path, &'a Arc<MemtablePool>),
+        from: u64,
+    ) -> Self {
+        Replay { options, dir, pool, memtables: Vec::new(), next: from, last: 0 }
     }
 
     fn record(&mut self, position: u64, payload: &[u8]) -> Result<()> {
@@ -317,9 +324,9 @@ impl<'a> Replay<'a> {
             .last()
             .is_none_or(|last| last.bytes() + size.bytes() > self.options.memtable_bytes);
         if full {
-            let new = new_memtable(self.options, size.bytes());
+            let new = new_memtable(self.pool, size.bytes());
             new.set_first_sequence(if self.memtables.is_empty() { self.next } else { position });
-            self.memtables.push(Arc::new(new));
+            self.memtables.push(new);
         }
         let memtable = self.memtables.last().expect("one was made if there was none");
         let room = memtable.reserve(size);

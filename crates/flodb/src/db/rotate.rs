@@ -13,11 +13,11 @@
 //! **Invariant:** writers make no memtable immutable while more than `immutable_memtables_max` are.
 //! They wait, and the flush of one lets them go on. So memory holds at most
 //! `immutable_memtables_max + 2` memtables, and those that a call of `flush` makes and writes
-//! itself.
+//! itself. A spare (`MemtablePool`) counts as one of them.
 
 use super::Inner;
 use super::read_path::Exchange;
-use crate::memtable::{Memtable, MemtableOptions};
+use crate::memtable::{Memtable, MemtableOptions, MemtablePool};
 use crate::options::Options;
 use crate::read_state::ReadState;
 use std::sync::Arc;
@@ -25,11 +25,17 @@ use std::sync::Arc;
 /// Room beyond a full memtable. These are addresses, until somebody writes there.
 const SLACK_BYTES: usize = 12 << 20;
 
-/// An empty memtable that also has room for one write of so many bytes.
-pub(crate) fn new_memtable(options: &Options, write_bytes: usize) -> Memtable {
+/// Where the memtables of a store come from.
+pub(crate) fn memtable_pool(options: &Options) -> Arc<MemtablePool> {
     let of = MemtableOptions { tail_entries_max: options.unordered_max, hash: options.hash_level };
-    let capacity = options.memtable_bytes.max(write_bytes).saturating_add(SLACK_BYTES);
-    Memtable::new(capacity, options.comparator.clone(), of)
+    let capacity_bytes = options.memtable_bytes.saturating_add(SLACK_BYTES);
+    let memtables_max = options.immutable_memtables_max.saturating_add(2);
+    MemtablePool::new(capacity_bytes, memtables_max, options.comparator.clone(), of)
+}
+
+/// An empty memtable that also has room for one write of so many bytes.
+pub(crate) fn new_memtable(pool: &Arc<MemtablePool>, write_bytes: usize) -> Arc<Memtable> {
+    Arc::new(pool.memtable(write_bytes.saturating_add(SLACK_BYTES)))
 }
 
 /// Whether writers may make the active memtable immutable. Otherwise the write controller stalls
@@ -46,14 +52,14 @@ pub(super) fn rotate(inner: &Inner) {
     // Somebody else may have been here. And where it must wait, the next write that finds the
     // memtable full comes back.
     if is_full && may_rotate(inner) {
-        replace_active(inner, Arc::new(new_memtable(&inner.options, 0)), &exchange);
+        replace_active(inner, new_memtable(&inner.memtables, 0), &exchange);
     }
 }
 
 /// Makes the active memtable immutable if it has anything. The exchange lock is held.
 pub(crate) fn rotate_nonempty(inner: &Inner, exchange: &Exchange<'_>) {
     if !inner.read_state().active().is_empty() {
-        replace_active(inner, Arc::new(new_memtable(&inner.options, 0)), exchange);
+        replace_active(inner, new_memtable(&inner.memtables, 0), exchange);
     }
 }
 

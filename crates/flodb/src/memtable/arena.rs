@@ -4,7 +4,7 @@
 //!   state: | immutable: 1 bit | entries: 31 bits | units: 32 bits |   one fetch_add takes both
 //!                                |                   |
 //!   index: [ h1 | h2 |  0 | h4 | v                   v
-//!   units: [ 32 bytes of zero | entry | entry | .... | never written ]
+//!   units: [ 32 bytes of zero | entry | entry | .... | zero, or of an earlier use ]
 //!
 //!   entry, from a multiple of 8 bytes on:
 //!     0  prev: u32          handle of the next older version of the key
@@ -67,7 +67,7 @@ const UNITS_MAX: u64 = 1 << 31;
 const ENTRIES_MAX: usize = 1 << 30;
 
 /// Huge pages that are made when the middle of the one before is reached.
-const HUGE_PAGES_AHEAD: u64 = 2;
+const HUGE_PAGES_AHEAD: u64 = 4;
 
 /// Units of a huge page.
 const HUGE_UNITS: u64 = (HUGE_BYTES / UNIT_BYTES) as u64;
@@ -287,6 +287,20 @@ impl Arena {
         }
     }
 
+    /// Makes the first huge pages, and those of the index.
+    pub(super) fn populate_first(&self) {
+        (0..HUGE_PAGES_AHEAD).for_each(|page| self.units.populate(page * HUGE_UNITS));
+        self.index.populate(0);
+    }
+
+    /// Forgets the entries. Their bytes stay, and an entry in their place writes all of its own.
+    pub(super) fn clear(&mut self) {
+        let count = self.count() as usize;
+        self.index.clear(count);
+        self.state = CachePadded::new(AtomicU64::new(u64::from(FIRST_UNIT)));
+        self.wanted = CachePadded::new(AtomicU64::new(0));
+    }
+
     /// Reserves room from a state that was seen just now, and may have changed.
     #[inline]
     fn reserve_seeing(&self, mut seen: u64, size: Size) -> Result<Reservation<'_>, Full> {
@@ -426,12 +440,17 @@ impl Reservation<'_> {
         let handle = Handle(NonZeroU32::new(unit).expect("the void entry lies before all others"));
         self.arena.ask_ahead(handle, units);
         let entry = self.arena.entry(handle);
+        // Not always zero: another memtable may have had this memory.
+        entry.prev().set(None);
         // An entry that fits into an arena has lengths of 32 bits, see `Size::of`.
         entry.put(4, &(key.len() as u32).to_le_bytes());
         entry.put(8, &(value.len() as u32).to_le_bytes());
         entry.put(HEADER_BYTES, key);
         entry.put(HEADER_BYTES + key.len(), &trailer(sequence, kind).to_le_bytes());
         entry.put(OVERHEAD_BYTES + key.len(), value);
+        if kind == Kind::DeleteRange {
+            entry.other_range().set(None);
+        }
         Written { handle, index }
     }
 }
@@ -535,8 +554,8 @@ impl<'a> Entry<'a> {
     #[inline]
     fn link(self, offset: usize) -> &'a Link {
         let link = self.at.wrapping_add(offset).cast::<Link>().cast_const();
-        // SAFETY: the callers name a link of the entry; it is aligned, was zero at first, and is
-        // only ever used as a link.
+        // SAFETY: the callers name a link of the entry; it is aligned, any bytes are a link, and it
+        // is only ever used as one.
         unsafe { &*link }
     }
 

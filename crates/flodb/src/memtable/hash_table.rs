@@ -53,6 +53,22 @@ impl HashTable {
         }
     }
 
+    /// Makes the pages of the slots: the first few entries need all of them.
+    pub(super) fn populate(&self) {
+        self.slots.populate_all();
+    }
+
+    /// Forgets all keys.
+    pub(super) fn clear(&mut self) {
+        let slots = self.slots.items().len();
+        self.slots.clear(slots);
+        if self.has_overflow() {
+            self.has_overflow = AtomicBool::new(false);
+            let slots = self.overflow.items().len();
+            self.overflow.clear(slots);
+        }
+    }
+
     /// Asks for the line of memory that a search begins with.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {

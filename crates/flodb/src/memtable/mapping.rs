@@ -75,7 +75,7 @@ impl<T: Zeroed> Mapping<T> {
     #[cold]
     pub(super) fn populate(&self, index: u64) {
         #[cfg(target_os = "linux")]
-        if index < self.len as u64 {
+        if index < self.len as u64 && self.bytes >= HUGE_BYTES {
             let advice = rustix::mm::Advice::LinuxPopulateWrite;
             let word = self.items.as_ptr().wrapping_add(index as usize);
             debug_assert!(word.addr().is_multiple_of(HUGE_BYTES), "words {index} and on");
@@ -85,6 +85,20 @@ impl<T: Zeroed> Mapping<T> {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = index;
+    }
+
+    /// Has the system make all pages that nobody has made yet.
+    pub(super) fn populate_all(&self) {
+        let words_of_page = HUGE_BYTES / size_of::<T>();
+        (0..self.len as u64).step_by(words_of_page).for_each(|index| self.populate(index));
+    }
+
+    /// Makes the first `len` words zero again.
+    pub(super) fn clear(&mut self, len: usize) {
+        assert!(len <= self.len, "{len} words of {}", self.len);
+        // SAFETY: so many words lie mapped from there on, nobody else has them, and zero bytes are
+        // words.
+        unsafe { self.items.as_ptr().write_bytes(0, len) };
     }
 
     /// The address of the first word, good for all of them.

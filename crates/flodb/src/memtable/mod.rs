@@ -6,6 +6,7 @@
 //!   get:     hash -> slot -> entry; older versions by links         no lock, no allocation
 //!   order:   tail of the index -> sorted run -> merged runs         when somebody asks
 //!   flush:   all published -> immutable -> cursor -> table of level 0
+//!   end:     the memory goes to the next memtable
 //! ```
 //!
 //! This is FloDB's idea of a hash level in front of a sorted one (EuroSys 2017, section 3), turned
@@ -19,7 +20,8 @@
 //!   drained put came back as a put.
 //! - A reader at a sequence relies on the caller's order of publication: everything up to that
 //!   sequence was inserted before. Newer entries may be there or not.
-//! - Nothing is ever removed. A memtable is dropped as a whole.
+//! - Nothing is ever removed. A memtable is dropped as a whole, and its memory is used again
+//!   (`pool`).
 //!
 //! An insert of 16 + 100 bytes touches the line of the slot, the three of the entry, and the ends
 //! of index and arena, which the insert before has touched; a get the lines of the slot and the
@@ -29,6 +31,7 @@ mod arena;
 mod cursor;
 mod hash_table;
 pub(crate) mod mapping;
+mod pool;
 mod range_tombstones;
 mod rank;
 mod run;
@@ -39,6 +42,7 @@ mod tests;
 
 pub(crate) use arena::Size;
 pub(crate) use cursor::MemtableCursor;
+pub(crate) use pool::MemtablePool;
 
 use crate::key::{Comparator, Kind, SEQUENCE_MAX, trailer};
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
@@ -46,6 +50,7 @@ use arena::{Arena, Entry};
 use hash_table::HashTable;
 use keyrack_concurrent::Backoff;
 use keyrack_concurrent::atomic::{AtomicU64, Ordering};
+use pool::Memory;
 use range_tombstones::RangeTombstones;
 use rank::Rank;
 use sorted_runs::SortedRuns;
@@ -86,6 +91,8 @@ pub(crate) struct Memtable {
     tail_entries_max: usize,
     /// The first sequence number of its writes, or [`UNKNOWN`].
     first_sequence: AtomicU64,
+    /// Where the memory goes, and its capacity in bytes.
+    pool: Option<(Arc<MemtablePool>, usize)>,
 }
 
 impl Memtable {
@@ -98,15 +105,24 @@ impl Memtable {
         comparator: Comparator,
         options: MemtableOptions,
     ) -> Self {
-        let arena = Arena::new(capacity_bytes);
+        Self::with_memory(Memory::new(capacity_bytes, options.hash), comparator, options, None)
+    }
+
+    fn with_memory(
+        Memory { arena, table }: Memory,
+        comparator: Comparator,
+        options: MemtableOptions,
+        pool: Option<(Arc<MemtablePool>, usize)>,
+    ) -> Self {
         Memtable {
-            table: options.hash.then(|| HashTable::new(capacity_bytes, arena.entries_max())),
             arena,
+            table,
             range_tombstones: RangeTombstones::new(),
             runs: SortedRuns::default(),
             comparator,
             tail_entries_max: options.tail_entries_max,
             first_sequence: AtomicU64::new(UNKNOWN),
+            pool,
         }
     }
 
@@ -230,6 +246,11 @@ impl Memtable {
         self.entries() == 0
     }
 
+    #[cfg(test)]
+    pub(crate) fn has_overflow(&self) -> bool {
+        self.table.as_ref().is_some_and(HashTable::has_overflow)
+    }
+
     pub(crate) fn has_hash_level(&self) -> bool {
         self.table.is_some()
     }
@@ -350,6 +371,17 @@ impl Memtable {
 
     fn rank(&self) -> Rank<'_> {
         Rank { arena: &self.arena, comparator: &self.comparator }
+    }
+}
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        if let Some((pool, capacity_bytes)) = self.pool.take() {
+            // What takes its place is two pages that nobody touches.
+            let arena = std::mem::replace(&mut self.arena, Arena::new(0));
+            let table = self.table.take();
+            pool.give_back(Memory { arena, table }, capacity_bytes);
+        }
     }
 }
 

@@ -1,0 +1,235 @@
+//! Where memtables come from, and where their memory goes: one that is flushed leaves its memory to
+//! the next.
+//!
+//! ```text
+//!   active memtable full: the new one takes the spare, or memory whose pages are still to come
+//!   flushed memtable:     after its last reader, slots and index become zero, and it is the spare
+//!   before that is due:   a thread makes a spare, pages and all
+//! ```
+//!
+//! The kernel takes a fraction of a millisecond to clear a huge page, or several milliseconds where
+//! the host of a virtual machine has to find the memory first. The slots of an empty memtable are
+//! seven such pages, which the first few writes would meet. Memory that is used again has its
+//! pages. Only what has to be zero is cleared, a fifth of it.
+//!
+//! **Limit.** The memtables that live and the spare are at most as many as the memtables would be
+//! without it ([`MemtablePool::new`]). A store at rest gives the spare back
+//! ([`MemtablePool::trim`]).
+
+use super::arena::Arena;
+use super::hash_table::HashTable;
+use super::{Memtable, MemtableOptions};
+use crate::key::Comparator;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The memory of one memtable, without entries.
+pub(super) struct Memory {
+    pub(super) arena: Arena,
+    pub(super) table: Option<HashTable>,
+}
+
+impl Memory {
+    pub(super) fn new(capacity_bytes: usize, has_hash: bool) -> Self {
+        let arena = Arena::new(capacity_bytes);
+        let table = has_hash.then(|| HashTable::new(capacity_bytes, arena.entries_max()));
+        Memory { arena, table }
+    }
+
+    /// Makes the pages that the first writes need.
+    fn populate(&self) {
+        self.arena.populate_first();
+        if let Some(table) = &self.table {
+            table.populate();
+        }
+    }
+
+    /// Forgets the entries. O(slots + entries).
+    fn clear(&mut self) {
+        self.arena.clear();
+        if let Some(table) = &mut self.table {
+            table.clear();
+        }
+    }
+}
+
+/// Makes memtables of one kind.
+pub(crate) struct MemtablePool {
+    capacity_bytes: usize,
+    memtables_max: usize,
+    comparator: Comparator,
+    options: MemtableOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Memtables of this pool that live.
+    live: usize,
+    /// Memory of `capacity_bytes`.
+    spare: Option<Memory>,
+}
+
+impl MemtablePool {
+    /// For memtables of `capacity_bytes`. There is no spare beside `memtables_max` of them.
+    pub(crate) fn new(
+        capacity_bytes: usize,
+        memtables_max: usize,
+        comparator: Comparator,
+        options: MemtableOptions,
+    ) -> Arc<Self> {
+        let state = Mutex::default();
+        Arc::new(MemtablePool { capacity_bytes, memtables_max, comparator, options, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty memtable of the pool's capacity, or of `least_bytes` if that is more.
+    pub(crate) fn memtable(self: &Arc<Self>, least_bytes: usize) -> Memtable {
+        let spare = {
+            let mut state = self.state();
+            state.live += 1;
+            if least_bytes <= self.capacity_bytes { state.spare.take() } else { None }
+        };
+        let capacity_bytes = self.capacity_bytes.max(least_bytes);
+        let memory = spare.unwrap_or_else(|| Memory::new(capacity_bytes, self.options.hash));
+        let pool = Some((Arc::clone(self), capacity_bytes));
+        Memtable::with_memory(memory, self.comparator.clone(), self.options, pool)
+    }
+
+    /// Takes the memory of a memtable that nobody uses any more.
+    pub(super) fn give_back(&self, mut memory: Memory, capacity_bytes: usize) {
+        let is_wanted = {
+            let mut state = self.state();
+            state.live -= 1;
+            capacity_bytes == self.capacity_bytes && self.wants_spare(&state)
+        };
+        if is_wanted {
+            memory.clear();
+            self.keep(memory);
+        }
+    }
+
+    /// Makes a spare with its pages, unless there is one, or would be one too many. If `is_urgent`
+    /// is false, also not where a flush is to give one back. Whether it did.
+    pub(crate) fn prepare(&self, is_urgent: bool) -> bool {
+        {
+            let state = self.state();
+            if !self.wants_spare(&state) || !(is_urgent || state.live == 1) {
+                return false;
+            }
+        }
+        let memory = Memory::new(self.capacity_bytes, self.options.hash);
+        memory.populate();
+        self.keep(memory);
+        true
+    }
+
+    /// Whether there is a spare.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.state().spare.is_some()
+    }
+
+    /// Gives the spare back to the system.
+    pub(crate) fn trim(&self) {
+        let spare = self.state().spare.take();
+        drop(spare);
+    }
+
+    fn wants_spare(&self, state: &State) -> bool {
+        state.spare.is_none() && state.live < self.memtables_max
+    }
+
+    fn keep(&self, memory: Memory) {
+        let mut state = self.state();
+        // Somebody may have been faster.
+        let unused =
+            if self.wants_spare(&state) { state.spare.replace(memory) } else { Some(memory) };
+        drop(state);
+        drop(unused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Kind, SEQUENCE_MAX};
+
+    const CAPACITY_BYTES: usize = 1 << 16;
+
+    fn pool(memtables_max: usize, hash: bool) -> Arc<MemtablePool> {
+        let options = MemtableOptions { hash, ..MemtableOptions::default() };
+        MemtablePool::new(CAPACITY_BYTES, memtables_max, Comparator::Bytewise, options)
+    }
+
+    /// Fills it with entries of `bytes` of key and value, which also go to the overflow.
+    fn fill(memtable: &Memtable, bytes: usize) -> u64 {
+        let mut sequence = 1_u64;
+        loop {
+            let key = format!("{sequence:0bytes$}");
+            let kind = if sequence.is_multiple_of(10) { Kind::DeleteRange } else { Kind::Put };
+            let hash = xxhash_rust::xxh3::xxh3_64(key.as_bytes());
+            let value = format!("{key}~");
+            if memtable.insert(sequence, kind, key.as_bytes(), value.as_bytes(), hash).is_err() {
+                return sequence;
+            }
+            sequence += 1;
+        }
+    }
+
+    /// Entries of other lengths lie where those of before did: what is left of them must not show.
+    #[test]
+    fn memory_that_is_used_again_is_empty() {
+        for hash in [true, false] {
+            let pool = pool(2, hash);
+            let first = Arc::new(pool.memtable(0));
+            let entries = fill(&first, 4);
+            first.make_immutable();
+            drop(first);
+            assert!(pool.has_spare());
+            let second = Arc::new(pool.memtable(0));
+            assert!(!pool.has_spare(), "the second has it");
+            assert!(second.is_empty() && !second.has_range_tombstones());
+            assert_eq!((second.bytes(), second.has_overflow()), (0, false));
+            for sequence in 1..entries {
+                let key = format!("{sequence:04}");
+                let found = xxhash_rust::xxh3::xxh3_64(key.as_bytes());
+                let found = second.get(key.as_bytes(), found, SEQUENCE_MAX, |_, at, _| at);
+                assert_eq!(found, None, "{key}");
+            }
+            let entries = fill(&second, 9);
+            assert_eq!(second.range_tombstones().len() as u64, (entries - 1) / 10);
+            for sequence in 1..entries {
+                let key = format!("{sequence:09}");
+                let found = xxhash_rust::xxh3::xxh3_64(key.as_bytes());
+                let get = |upto| second.get(key.as_bytes(), found, upto, |_, at, _| at);
+                assert_eq!((get(SEQUENCE_MAX), get(sequence - 1)), (Some(sequence), None));
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_one_spare_and_not_beyond_the_limit() {
+        let pool = pool(2, true);
+        let first = pool.memtable(0);
+        assert!(pool.prepare(false) && !pool.prepare(true), "one");
+        let second = pool.memtable(0);
+        assert!(!pool.has_spare() && !pool.prepare(true), "two live already");
+        drop(first);
+        assert!(pool.has_spare());
+        drop(second);
+        pool.trim();
+        assert!(!pool.has_spare());
+        let pool = self::pool(3, true);
+        let both = (pool.memtable(0), pool.memtable(0));
+        assert!(!pool.prepare(false), "one of the two will be flushed");
+        assert!(pool.prepare(true));
+        drop(both);
+        pool.trim();
+        // A larger one is made for one write.
+        drop(pool.memtable(2 * CAPACITY_BYTES));
+        assert!(!pool.has_spare());
+    }
+}
