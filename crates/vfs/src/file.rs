@@ -105,6 +105,22 @@ pub trait File: Send + Sync + Debug {
     /// reading and writing.
     fn map(&self, offset: u64, len: u64) -> Result<Box<dyn Mapping>>;
 
+    /// As [`File::map`] of the first `len` bytes, for a log that flushes all that it writes:
+    /// [`Mapping::flush`] writes past the page cache. `None` where that is not to be had.
+    ///
+    /// - The memory begins as zeros, whatever the file holds. A flush writes multiples of 4 KiB
+    ///   around its range.
+    /// - What is not flushed is lost with the process, and not seen by readers of the file.
+    /// - No space is reserved. Call [`File::allocate`] first; otherwise a flush may find the disk
+    ///   full.
+    ///
+    /// # Errors
+    /// Fails when the system does.
+    fn map_direct(&self, len: u64) -> Result<Option<Box<dyn Mapping>>> {
+        let _ = len;
+        Ok(None)
+    }
+
     /// Plays what a kernel does after a failed sync: marks the unsynced bytes of the range clean,
     /// so that they never reach the disk. Simulated files implement it and a fault injector calls
     /// it. On a real file it does nothing.
@@ -214,7 +230,8 @@ pub trait Mapping: Send + Sync + Debug {
     fn len(&self) -> u64;
 
     /// Copies `bytes` in at `offset`. They survive a process crash at once and a power loss after
-    /// [`Mapping::flush`] or a sync of the file.
+    /// [`Mapping::flush`] or a sync of the file. Those of [`File::map_direct`] survive either after
+    /// a flush.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] when the range ends beyond the mapping; nothing is written then.

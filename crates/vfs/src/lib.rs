@@ -69,6 +69,8 @@ mod mix;
 mod output;
 mod raw;
 mod real;
+#[cfg(target_os = "linux")]
+mod real_direct;
 mod real_file;
 mod real_map;
 mod relative;

@@ -35,7 +35,7 @@ pub(crate) const ALIGN: u64 = 65_536;
 
 const WORD: usize = size_of::<u64>();
 
-/// A shared, writable mapping of part of a file.
+/// A shared, writable mapping of part of a file, or of memory alone.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<AtomicU64>,
@@ -67,6 +67,17 @@ impl Region {
                 offset,
             )
         }?;
+        let base = NonNull::new(address.cast()).expect("the kernel maps nothing at address zero");
+        Ok(Self { base, len })
+    }
+
+    /// Maps `len > 0` zero bytes of memory that no file has.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a null address without MAP_FIXED lets the kernel choose free addresses, so no
+        // memory that anybody uses is replaced.
+        let address = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, access, flags) }?;
         let base = NonNull::new(address.cast()).expect("the kernel maps nothing at address zero");
         Ok(Self { base, len })
     }

@@ -107,6 +107,12 @@ impl File for RealFile {
         let file = Arc::clone(&self.file);
         Ok(Box::new(RealMapping::new(file, self.identity, &self.path, offset, len, reserve)?))
     }
+
+    #[cfg(target_os = "linux")]
+    fn map_direct(&self, len: u64) -> Result<Option<Box<dyn Mapping>>> {
+        let mapping = crate::real_direct::DirectMapping::new(&self.path, self.identity, len)?;
+        Ok(mapping.map(|mapping| Box::new(mapping) as Box<dyn Mapping>))
+    }
 }
 
 #[cfg(target_os = "linux")]

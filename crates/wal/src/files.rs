@@ -12,6 +12,11 @@
 //! before anything is reserved there, and its file is mapped again; no sync is needed, since the
 //! length does not change. Later segments have all their space at once.
 //!
+//! **Where every record is synced** a segment is memory that a flush writes past the page cache, if
+//! the file system can do that ([`keyrack_vfs::File::map_direct`]). Nobody waits for the page fault
+//! of a page that was just written. A record that is not synced is lost with the process then; it
+//! was not acknowledged.
+//!
 //! **After a recovery** nothing is written until the first record comes. The first sync also makes
 //! the recovered tail durable, before any later record: it reads the tail, *writes it again*, and
 //! syncs it. A sync alone is not enough: after a sync that failed in an earlier process, the page
@@ -49,7 +54,7 @@ use crate::names::path_of;
 use crate::options::{Options, Sync};
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced};
-use crate::segment::Segment;
+use crate::segment::{PAGE_BYTES, Segment};
 use creation::Creator;
 
 /// Log2 of how often in a segment a caller that prepares segments is told: a segment that was
@@ -348,7 +353,15 @@ impl Files {
         debug_assert_eq!(old.start, number * self.options.segment_bytes);
         let space = end.max(2 * limit).next_power_of_two().min(old.bytes);
         let file = self.fs.open(&old.path, &OpenOptions::new().read(true).write(true))?;
-        let mapping = file.map(0, FRONT_BYTES + space)?;
+        let mapping = if old.is_direct {
+            // Only what nobody writes yet: where space cannot be reserved, zeros are written.
+            let [from, to] =
+                [limit, space].map(|end| (FRONT_BYTES + end).next_multiple_of(PAGE_BYTES));
+            file.allocate(from, to - from)?;
+            Arc::clone(&old.mapping)
+        } else {
+            file.map(0, FRONT_BYTES + space)?.into()
+        };
         let segment = Arc::new(Segment {
             start: old.start,
             bytes: old.bytes,
@@ -356,6 +369,7 @@ impl Files {
             path: old.path.clone(),
             mapped_bytes: space,
             mapping,
+            is_direct: old.is_direct,
         });
         let entry = Entry { bytes: old.bytes, segment: Some(Arc::clone(&segment)) };
         self.directory().live.insert(old.start, entry);

@@ -11,8 +11,9 @@
 //! over crashes, and are never used twice. The log consists of segments: files of fixed size whose
 //! space is allocated when they are created. A record does not cross the end of a segment.
 //!
-//! * **Durability.** After `publish`, a record survives the end of the process. After
-//!   [`Log::sync`], it survives a power loss. A recovery replays all synced records, and a prefix
+//! * **Durability.** After `publish`, a record survives the end of the process, unless every
+//!   record is to be synced ([`Sync::Always`]). After [`Log::sync`], it survives that and a power
+//!   loss. A recovery replays all synced records, and a prefix
 //!   of the others without a hole. It replays a record whole, with the bytes that were written, or
 //!   not at all.
 //! * **Damage is not a torn tail.** A missing record that was once durable is an error with file

@@ -5,6 +5,7 @@
 //! mapping stores whole words.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use keyrack_vfs::Mapping;
 
@@ -14,7 +15,7 @@ use crate::format::{
 };
 
 /// The smallest page.
-const PAGE_BYTES: u64 = 4_096;
+pub(crate) const PAGE_BYTES: u64 = 4_096;
 /// Pages are touched so many bytes at a time.
 const WINDOW_BYTES: u64 = 32 * PAGE_BYTES;
 
@@ -41,8 +42,10 @@ pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     /// Bytes of records that have their space, from the first on: the others have none yet.
     pub(crate) mapped_bytes: u64,
-    /// The file as far as its space goes.
-    pub(crate) mapping: Box<dyn Mapping>,
+    /// The file as far as its space goes, or all of it if it is direct.
+    pub(crate) mapping: Arc<dyn Mapping>,
+    /// Whether bytes reach the file when they are flushed, and not before.
+    pub(crate) is_direct: bool,
 }
 
 impl Segment {

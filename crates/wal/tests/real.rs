@@ -64,6 +64,34 @@ fn records_of_many_threads_come_back_from_a_real_disk() {
     assert_eq!(open(&dir, from, options).1, written);
 }
 
+/// As after the end of a process that closed nothing. Where the file system can do it, the records
+/// went past the page cache.
+#[test]
+fn committed_records_are_in_the_files_of_an_open_log() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let options = Options { segment_bytes: 1 << 17, sync: Sync::Always, ..Options::default() };
+    let (log, _) = open(&dir, 0, options);
+    let mut written = Records::new();
+    for number in 0..800_usize {
+        let payload = vec![number as u8; number * 13 % 900];
+        let (lsn, end) = append(&log, &payload).unwrap();
+        written.push((lsn, payload));
+        if number % 3 == 0 || number == 799 {
+            log.commit(end).unwrap();
+        }
+    }
+    assert!(log.stats().made > 2, "the first segment has grown, and others came");
+    append(&log, b"may be lost").unwrap();
+    let (from, to) = (dir.path().join("log"), copy.path().join("log"));
+    RealFs.create_dir(&to).unwrap();
+    for entry in RealFs.list(&from).unwrap() {
+        let bytes = RealFs.read(&from.join(&entry.name)).unwrap();
+        RealFs.write_atomic(&to.join(&entry.name), &bytes).unwrap();
+    }
+    let (_, records) = open(&copy, 0, options);
+    assert_eq!(records[..written.len()], written);
+}
+
 /// Each closed log kept a whole segment, and those that it would have used next.
 #[test]
 fn a_closed_log_holds_its_records_and_no_space_for_more() {

@@ -23,7 +23,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use keyrack_vfs::OpenOptions;
+use keyrack_vfs::{File, Mapping, OpenOptions};
 
 use super::Files;
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ use crate::names::{NEW_NAME, path_of};
 use crate::options::{LSN_MAX, Sync};
 use crate::primitive::lock;
 use crate::recovery::Unsynced;
-use crate::segment::Segment;
+use crate::segment::{PAGE_BYTES, Segment};
 
 /// Bytes of records for which the first segment of a log has space when it is created, or a quarter
 /// of the segment if that is less. The space doubles whenever it is used up.
@@ -212,8 +212,7 @@ impl Files {
             Header { start, segment_bytes: bytes, epoch, previous_end, synced, recycled, id };
         let header = header.encode();
         file.write_at(0, &header)?;
-        // Reserves the space, too.
-        let mapping = file.map(0, FRONT_BYTES + space)?;
+        let (mapping, is_direct) = self.map_new(&*file, &header, space)?;
         let synced =
             if recycled { mapping.flush(0, header.len() as u64) } else { file.sync_data() };
         self.final_sync(synced)?;
@@ -227,10 +226,29 @@ impl Files {
             path,
             mapped_bytes: space,
             mapping,
+            is_direct,
         };
         if self.options.sync != Sync::Always {
             segment.touch_start();
         }
         Ok(segment)
+    }
+
+    /// Maps a new segment with space for so many bytes of records, and reserves that.
+    fn map_new(
+        &self,
+        file: &dyn File,
+        header: &[u8],
+        space: u64,
+    ) -> Result<(Arc<dyn Mapping>, bool)> {
+        if self.options.sync == Sync::Always
+            && let Some(mapping) = file.map_direct(self.file_bytes())?
+        {
+            file.allocate(0, (FRONT_BYTES + space).next_multiple_of(PAGE_BYTES))?;
+            // It does not begin with what the file has.
+            mapping.write(0, header)?;
+            return Ok((mapping.into(), true));
+        }
+        Ok((file.map(0, FRONT_BYTES + space)?.into(), false))
     }
 }
