@@ -46,11 +46,12 @@
 //!
 //! Differences from the paper: the end of a life is stamped for a batch of objects with the
 //! `fetch_add` that ends the batch, so that retiring needs no fence; `protect` covers several loads
-//! at once; and ended threads leave their objects to the others.
+//! at once; and threads that end, or hand over, leave their objects to the others. What a thread
+//! finds held of those it leaves again: no thread that goes idle keeps the objects of others.
 
 use crate::part::Part;
 use crate::record::{IDLE, Member, Record};
-use crate::retired::{Era, Interval, Orphans, Retired};
+use crate::retired::{Ended, Era, Interval, Orphans, Retired};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -62,9 +63,9 @@ mod interleavings;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Objects of ended threads that one scan takes over. More than a thread leaves as a rule, so that
-/// they become fewer; not so many that one operation would notice.
-const ADOPTED_MAX: usize = 1024;
+/// Objects without a thread that one scan looks through. More than a thread leaves as a rule, so
+/// that they become fewer; not so many that one operation would notice.
+const ORPHANS_LENT_MAX: usize = 1024;
 
 /// What is retired and not yet freed, and who is pinned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -155,15 +156,36 @@ impl Domain {
     pub(crate) fn leave_for_good(&self, member: Member) {
         let record = member.record();
         debug_assert_eq!(record.reserved.pins.get(), 0, "a pinned thread stays a member");
+        self.hand_over(member);
+        record.disown();
+    }
+
+    /// Leaves what the member has retired and nobody freed to whoever looks next.
+    pub(crate) fn hand_over(&self, member: Member) {
+        let record = member.record();
         self.stamp(record);
-        let left = record.private.waiting.borrow_mut().drain_all();
+        self.leave_orphans(record.private.waiting.borrow_mut().drain_all());
+        self.count(record);
+    }
+
+    /// Adds objects to those that have no thread. Only stamped ones.
+    fn leave_orphans(&self, left: Vec<Ended>) {
         if !left.is_empty() {
             let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
             orphans.extend(left);
             self.orphans_count.store(orphans.objects(), Ordering::Relaxed);
         }
-        self.count(record);
-        record.disown();
+    }
+
+    /// Some of the objects that have no thread, to look through and to leave again.
+    fn lend_orphans(&self) -> Vec<Ended> {
+        if self.orphans_count.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        let lent = orphans.lend(ORPHANS_LENT_MAX);
+        self.orphans_count.store(orphans.objects(), Ordering::Relaxed);
+        lent
     }
 
     /// Pins once more.
@@ -298,13 +320,13 @@ impl Domain {
         let _done = Done(&private.freeing);
         {
             let mut waiting = private.waiting.borrow_mut();
-            if self.orphans_count.load(Ordering::Relaxed) > 0 {
-                let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-                orphans.adopt_into(&mut waiting, ADOPTED_MAX);
-                self.orphans_count.store(orphans.objects(), Ordering::Relaxed);
+            let mut lent = self.lend_orphans();
+            if waiting.objects() == 0 && lent.is_empty() && private.due.borrow().objects() == 0 {
+                return;
             }
             // F of the header. Pairs with the fence of whoever reserves.
             if !record.reserved.fences.heavy() {
+                self.leave_orphans(lent);
                 return;
             }
             let intervals = waiting.intervals();
@@ -316,7 +338,10 @@ impl Domain {
                     intervals.push(Interval { lower, upper });
                 }
             }
-            waiting.sort_out(&mut private.due.borrow_mut());
+            let mut due = private.due.borrow_mut();
+            waiting.sort_out(&mut due);
+            waiting.sort_out_others(&mut lent, &mut due);
+            self.leave_orphans(lent);
         }
         self.count(record);
         loop {

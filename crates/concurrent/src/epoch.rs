@@ -155,6 +155,19 @@ pub fn pin() -> Guard {
     Guard(member)
 }
 
+/// Frees what is due, as [`Guard::flush`] does, and leaves the rest of what this thread has retired
+/// to the other threads: the next ones that look free it, a part each. For a thread that may retire
+/// nothing for a long time. No guard of this call holds back what was retired just now.
+pub fn free_or_hand_over() {
+    let member = member().unwrap_or_else(join);
+    if !member.record().reserved.temporary.get() {
+        domain().flush(member);
+        domain().hand_over(member);
+    }
+    // A temporary membership ends, which does the same.
+    drop(pin());
+}
+
 /// The era now: stamp an object with it when it is made, before it is linked.
 #[inline]
 #[must_use]
@@ -320,6 +333,84 @@ mod tests {
         guard.repin();
         drop(guard);
         flush_until(&counter, 1);
+    }
+
+    /// One thread hands over what is held, another one looks at it, and both go on living without
+    /// a pin. They kept it.
+    #[test]
+    fn what_is_handed_over_stays_with_no_thread() {
+        let counter: Arc<AtomicUsize> = Arc::default();
+        let (has_looked, looked) = std::sync::mpsc::channel();
+        let guard = pin();
+        let born = birth();
+        guard.protect(|| ());
+        std::thread::scope(|scope| {
+            let mut idle = Vec::new();
+            for retired in [500, 0] {
+                let (to_stay, stays) = std::sync::mpsc::channel::<()>();
+                let (counted, has_looked) = (&counter, has_looked.clone());
+                scope.spawn(move || {
+                    (0..retired).for_each(|_| retire_born(&pin(), counted, born));
+                    free_or_hand_over();
+                    (0..10).for_each(|_| pin().flush());
+                    has_looked.send(()).unwrap();
+                    let _ = stays.recv();
+                });
+                looked.recv().unwrap();
+                idle.push(to_stay);
+            }
+            assert_eq!(counter.load(Ordering::Relaxed), 0);
+            drop(guard);
+            flush_until(&counter, 500);
+            drop(idle);
+        });
+    }
+
+    /// A guard of the caller would have held it back until the next time.
+    #[test]
+    fn what_was_retired_just_now_is_freed() {
+        let counter: Arc<AtomicUsize> = Arc::default();
+        for retired in 1..1_000_000 {
+            retire_count(&pin(), &counter);
+            free_or_hand_over();
+            // Other tests pin as well, so it may be held.
+            if counter.load(Ordering::Relaxed) == retired {
+                return;
+            }
+        }
+        panic!("{counter:?} of a million were freed: {:?}", pressure());
+    }
+
+    /// Frees in a thread that is torn down.
+    struct LateFree(Arc<AtomicUsize>);
+
+    impl Drop for LateFree {
+        fn drop(&mut self) {
+            retire_count(&pin(), &self.0);
+            free_or_hand_over();
+            retire_count(&pin(), &self.0);
+            free_or_hand_over();
+        }
+    }
+
+    thread_local! {
+        static EARLY_FREE: Cell<Option<LateFree>> = const { Cell::new(None) };
+        static LATE_FREE: Cell<Option<LateFree>> = const { Cell::new(None) };
+    }
+
+    #[test]
+    fn a_thread_may_hand_over_while_it_is_torn_down() {
+        let counter = Arc::default();
+        let run = {
+            let counter = Arc::clone(&counter);
+            move || {
+                EARLY_FREE.set(Some(LateFree(Arc::clone(&counter))));
+                retire_count(&pin(), &counter);
+                LATE_FREE.set(Some(LateFree(counter)));
+            }
+        };
+        std::thread::spawn(run).join().unwrap();
+        flush_until(&counter, 5);
     }
 
     #[test]

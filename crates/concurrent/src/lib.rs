@@ -68,7 +68,7 @@ pub use backoff::Backoff;
 pub use change::Change;
 pub use counter::Counter;
 pub use domain::Pressure;
-pub use epoch::{Guard, birth, parts, pin, pressure};
+pub use epoch::{Guard, birth, free_or_hand_over, parts, pin, pressure};
 pub use key_locks::{KeyGuards, KeyLocks};
 pub use part::Part;
 pub use range::UNIT_BYTES;

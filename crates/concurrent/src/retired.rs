@@ -13,6 +13,7 @@
 //! and has a floor. So the work for each retired object is constant on average, whatever is held
 //! back.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Objects retired by one thread until the era advances.
@@ -153,15 +154,6 @@ impl Waiting {
         self.list.len() >= self.objects_bound || self.bytes >= self.bytes_bound
     }
 
-    /// Adds objects of others. Only while nothing is fresh.
-    pub(crate) fn adopt(&mut self, others: impl Iterator<Item = Ended>) {
-        debug_assert!(!self.has_fresh(), "stamp first");
-        let before = self.list.len();
-        self.list.extend(others);
-        self.stamped = self.list.len();
-        self.bytes += self.list[before..].iter().map(|ended| ended.object.bytes).sum::<usize>();
-    }
-
     /// Room for what the threads have reserved, empty.
     pub(crate) fn intervals(&mut self) -> &mut Vec<Interval> {
         self.intervals.clear();
@@ -171,19 +163,18 @@ impl Waiting {
     /// Moves to `due` what none of the intervals holds. Only while nothing is fresh.
     pub(crate) fn sort_out(&mut self, due: &mut Due) {
         debug_assert!(!self.has_fresh(), "stamp first");
-        let intervals = &self.intervals;
-        let is_free = |ended: &mut Ended| !intervals.iter().any(|held| ended.is_held_by(held));
-        for ended in self.list.extract_if(.., is_free) {
-            self.bytes -= ended.object.bytes;
-            due.list.push(ended.object);
-            due.bytes += ended.object.bytes;
-        }
+        self.bytes -= due.take_from(&mut self.list, &self.intervals);
         self.stamped = self.list.len();
         self.objects_bound = SCAN_OBJECTS_MIN.max(2 * self.list.len());
         self.bytes_bound = SCAN_BYTES_MIN.max(2 * self.bytes);
         if self.list.capacity() > 4 * self.objects_bound {
             self.list.shrink_to(self.objects_bound);
         }
+    }
+
+    /// Moves to `due` what none of the intervals holds of objects that are not this owner's.
+    pub(crate) fn sort_out_others(&self, others: &mut Vec<Ended>, due: &mut Due) {
+        due.take_from(others, &self.intervals);
     }
 
     /// Removes all objects. Only while none is fresh.
@@ -212,6 +203,17 @@ impl Due {
         self.bytes
     }
 
+    /// Takes from a list what none of the intervals holds. Returns the bytes of it.
+    fn take_from(&mut self, list: &mut Vec<Ended>, intervals: &[Interval]) -> usize {
+        let before = self.bytes;
+        let is_free = |ended: &mut Ended| !intervals.iter().any(|held| ended.is_held_by(held));
+        for ended in list.extract_if(.., is_free) {
+            self.list.push(ended.object);
+            self.bytes += ended.object.bytes;
+        }
+        self.bytes - before
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Retired> {
         let object = self.list.pop();
         match &object {
@@ -222,15 +224,16 @@ impl Due {
     }
 }
 
-/// What ended threads have left behind.
+/// What threads have left behind that ended, or that handed it over. It belongs to no thread, so
+/// none that goes idle keeps it.
 pub(crate) struct Orphans {
-    list: Vec<Ended>,
+    list: VecDeque<Ended>,
     bytes: usize,
 }
 
 impl Orphans {
     pub(crate) const fn new() -> Self {
-        Orphans { list: Vec::new(), bytes: 0 }
+        Orphans { list: VecDeque::new(), bytes: 0 }
     }
 
     pub(crate) fn objects(&self) -> usize {
@@ -246,14 +249,14 @@ impl Orphans {
         self.list.extend(list);
     }
 
-    /// Moves at most `objects_max` to another list.
-    pub(crate) fn adopt_into(&mut self, waiting: &mut Waiting, objects_max: usize) {
-        let from = self.list.len().saturating_sub(objects_max);
-        let before = waiting.bytes();
-        waiting.adopt(self.list.drain(from..));
-        self.bytes -= waiting.bytes() - before;
+    /// Lends those that nobody has looked at for longest, and at most `objects_max`. What is still
+    /// held comes back by [`Orphans::extend`].
+    pub(crate) fn lend(&mut self, objects_max: usize) -> Vec<Ended> {
+        let lent: Vec<Ended> = self.list.drain(..self.list.len().min(objects_max)).collect();
+        self.bytes -= lent.iter().map(|ended| ended.object.bytes).sum::<usize>();
         if self.list.is_empty() {
-            self.list = Vec::new();
+            self.list = VecDeque::new();
         }
+        lent
     }
 }

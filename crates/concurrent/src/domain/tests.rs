@@ -223,7 +223,7 @@ fn pins_nest_and_repin_works_for_the_outermost_alone() {
 fn a_thread_that_ends_leaves_what_it_retired_to_the_others() {
     let domain = Domain::new();
     let (reader, heir) = (domain.join(), domain.join());
-    let count = 2 * ADOPTED_MAX + 10;
+    let count = 2 * ORPHANS_LENT_MAX + 10;
     let drops = drops_of(count);
     domain.pin(reader);
     std::thread::scope(|scope| {
@@ -239,7 +239,7 @@ fn a_thread_that_ends_leaves_what_it_retired_to_the_others() {
     assert_eq!(domain.pressure().bytes, 64 * count as u64);
     domain.unpin(reader);
     domain.flush(heir);
-    assert_eq!(dropped(&drops), ADOPTED_MAX, "bounded work");
+    assert_eq!(dropped(&drops), ORPHANS_LENT_MAX, "bounded work");
     domain.flush(heir);
     domain.flush(heir);
     assert_eq!(dropped(&drops), count);
