@@ -15,6 +15,9 @@
 //! that has retired it notices. A writer may do nothing more for hours, and the files would stay as
 //! long; so the thread retires them, and looks again until they are gone, for a while.
 //!
+//! **Flushes leave little.** Where the thread gets no processor, a flush that finds the queue long
+//! frees what it leaves. Else memtables that nobody needs could be more than those in use.
+//!
 //! **At the end** the queue closes: the thread frees what is left. What comes later, from iterators
 //! that outlive the store, is freed where it is dropped.
 
@@ -35,6 +38,9 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 
 /// What somebody held: memtables, tables.
 type Held = Box<dyn Any + Send>;
+
+/// A flush leaves nothing to the thread where so much waits for it.
+const WAITING_MAX: usize = 2;
 
 /// What waits to be freed.
 #[derive(Default)]
@@ -79,19 +85,32 @@ impl Garbage {
         self.changed.notify_all();
     }
 
-    /// Leaves a read state to the thread that was exchanged for another one.
+    /// Leaves a read state to the thread that a writer has exchanged for another one.
     pub(crate) fn leave_exchanged(&self, old: Exchanged<Arc<ReadState>>) {
         self.leave(old);
         // If there is no thread, this one has retired it.
         free_retired();
     }
 
+    /// As [`Garbage::leave_exchanged`], after a flush or a compaction. It is freed here if the
+    /// queue is long.
+    pub(crate) fn leave_installed(&self, old: Exchanged<Arc<ReadState>>) {
+        self.leave_behind(old, WAITING_MAX);
+        free_retired();
+    }
+
     /// Leaves something to the thread, if there is one. Otherwise it is freed here, as is what the
     /// thread itself drops.
     pub(crate) fn leave(&self, held: impl Any + Send) {
+        self.leave_behind(held, usize::MAX);
+    }
+
+    /// Leaves something to the thread if less than `most` waits for it.
+    fn leave_behind(&self, held: impl Any + Send, most: usize) {
         let held: Held = Box::new(held);
         let mut state = lock(&self.state);
-        if state.is_open && state.thread != Some(thread::current().id()) {
+        let has_room = state.held.len() < most;
+        if state.is_open && has_room && state.thread != Some(thread::current().id()) {
             state.held.push(held);
             state.left += 1;
             drop(state);
@@ -154,7 +173,8 @@ fn free_retired() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, mpsc};
     use std::thread;
 
     /// What frees when it is dropped does so when it is told.
@@ -193,6 +213,37 @@ mod tests {
             garbage.close();
             frees.join().unwrap();
         });
+    }
+
+    /// Flushed memtables were more than the memory budget while the thread got no processor.
+    #[test]
+    fn a_flush_frees_what_is_too_much_for_the_queue() {
+        struct Counted(Arc<AtomicUsize>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let garbage = Garbage::default();
+        garbage.open();
+        let freed = Arc::new(AtomicUsize::new(0));
+        let leave = || {
+            garbage.leave_behind(Counted(Arc::clone(&freed)), WAITING_MAX);
+            freed.load(Ordering::Relaxed)
+        };
+        let (goes_on, waits) = mpsc::channel();
+        thread::scope(|scope| {
+            let frees = scope.spawn(|| garbage.run(|| ()));
+            garbage.leave(Slow(waits));
+            while !lock(&garbage.state).held.is_empty() {
+                thread::yield_now();
+            }
+            assert_eq!([leave(), leave(), leave(), leave()], [0, 0, 1, 2]);
+            goes_on.send(()).unwrap();
+            garbage.close();
+            frees.join().unwrap();
+        });
+        assert_eq!(freed.load(Ordering::Relaxed), 4);
     }
 
     /// The thread was gone and its waiters were not told.

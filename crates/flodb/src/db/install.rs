@@ -61,7 +61,7 @@ impl Inner {
         // Writers wait for the exchange lock, and files take their time to go.
         self.garbage.leave(open);
         drop(read_state);
-        self.garbage.leave_exchanged(old);
+        self.garbage.leave_installed(old);
         Ok(())
     }
 
