@@ -80,6 +80,9 @@ impl Compression {
     }
 }
 
+/// Bytes that LZ4 remembers positions in.
+const LZ4_TABLE_BYTES: usize = 16 << 10;
+
 /// What made the bytes of a block. The numbers are in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -132,6 +135,16 @@ impl Compressor {
             }
         };
         Ok(Compressor { encoder, out: Vec::new() })
+    }
+
+    /// Bytes of memory, but for what zstd has.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let table = match &self.encoder {
+            Encoder::Raw | Encoder::Zstd(_) => 0,
+            Encoder::Snappy(encoder) => size_of_val(&**encoder),
+            Encoder::Lz4(_) => LZ4_TABLE_BYTES,
+        };
+        table + self.out.capacity()
     }
 
     /// What to store for a block of at most [`BLOCK_BYTES_MAX`], and what made it. The block itself

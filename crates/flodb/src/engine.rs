@@ -37,9 +37,26 @@ pub fn engine() -> Engine {
     }
 }
 
+/// In place of a size: what the memory budget has for it.
+const AUTO: &str = "auto";
+
 const OPTIONS: &[EngineOption] = &[
-    EngineOption { key: "memory_bytes", default: "64M", about: "bytes of a memtable" },
-    EngineOption { key: "cache_bytes", default: "64M", about: "bytes of blocks kept in memory" },
+    EngineOption {
+        key: "memory_budget",
+        default: AUTO,
+        about: "bytes of memory for memtables, blocks, indexes and filters together; auto: a \
+                quarter of the memory, at most 1G",
+    },
+    EngineOption {
+        key: "memory_bytes",
+        default: AUTO,
+        about: "bytes of a memtable; auto: a sixteenth of memory_budget, at most 64M",
+    },
+    EngineOption {
+        key: "cache_bytes",
+        default: AUTO,
+        about: "bytes of blocks kept in memory; auto: what the others leave of memory_budget",
+    },
     EngineOption {
         key: "unordered_max",
         default: "64k",
@@ -119,13 +136,19 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         usize::try_from(value)
             .map_err(|_| Error::usage(format!("{key}: {value} is more than memory")))
     };
+    let of_budget = |key: &str| match given.text(key) {
+        None => Ok(None),
+        Some(text) if text.trim() == AUTO => Ok(None),
+        Some(_) => size(key, 0).map(Some),
+    };
     let durability = durability_of(given)?;
-    let memtable_bytes = size("memory_bytes", defaults.memtable_bytes)?;
+    let memtable_bytes = of_budget("memory_bytes")?.unwrap_or(Options::BY_BUDGET);
     let memtable_bytes = at_least("memory_bytes", memtable_bytes, MEMTABLE_BYTES_MIN)?;
     let options = Options {
         durability,
         memtable_bytes,
-        cache_bytes: size("cache_bytes", defaults.cache_bytes)?,
+        memory_budget: of_budget("memory_budget")?,
+        cache_bytes: of_budget("cache_bytes")?.unwrap_or(Options::BY_BUDGET),
         unordered_max: size("unordered_max", defaults.unordered_max)?,
         hash_level: given.flag("hash_level", defaults.hash_level)?,
         segment_bytes: given.size("segment_bytes", defaults.segment_bytes)?,

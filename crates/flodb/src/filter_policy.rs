@@ -184,6 +184,24 @@ impl KeyCollector {
         }
     }
 
+    /// Bytes of memory of what is gathered; of somebody else's rule nothing is known.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            KeyCollector::Bloom { hashes, .. } => hashes.capacity() * size_of::<u64>(),
+            KeyCollector::Custom { .. } => 0,
+        }
+    }
+
+    /// Bytes of the filter that would be stored now, or a few less.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        match self {
+            KeyCollector::Bloom { hashes, bits_per_key } => {
+                hashes.len().saturating_mul(*bits_per_key as usize) / 8
+            }
+            KeyCollector::Custom { .. } => 0,
+        }
+    }
+
     /// The name of the rule; `None` for Bloom filters.
     pub(crate) fn rule_name(&self) -> Option<&str> {
         match self {

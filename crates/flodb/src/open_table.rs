@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::manifest::table_name;
+use crate::memory_budget::{Charge, Holder};
 use crate::table::{ReaderOptions, Table};
 use crate::version::FileMeta;
 use keyrack_vfs::Fs;
@@ -43,6 +44,9 @@ impl FileDeleter {
     }
 }
 
+/// Bytes of the places of a table in a few versions and read states, and of its open file.
+const PLACES_BYTES: usize = 512;
+
 /// A table of the store, open.
 pub(crate) struct OpenTable {
     table: Arc<Table>,
@@ -50,6 +54,8 @@ pub(crate) struct OpenTable {
     deleter: Arc<FileDeleter>,
     path: PathBuf,
     obsolete: AtomicBool,
+    /// What is known of the table takes of the memory budget.
+    _memory: Charge,
 }
 
 impl OpenTable {
@@ -72,7 +78,12 @@ impl OpenTable {
         }
         let table = Arc::new(table.with_sequence(file.sequence));
         let (deleter, obsolete) = (Arc::clone(deleter), AtomicBool::new(false));
-        Ok(Arc::new(OpenTable { table, file, deleter, path, obsolete }))
+        // The bounds are in the table, in what the version knows, and in fences.
+        let bounds = 3 * (file.smallest.len() + file.largest.len());
+        let parts = size_of::<Self>() + size_of::<Table>() + size_of::<FileMeta>();
+        let bytes = parts + bounds + 2 * path.as_os_str().len() + PLACES_BYTES;
+        let memory = Charge::new(&options.cache, Holder::TableStates, bytes);
+        Ok(Arc::new(OpenTable { table, file, deleter, path, obsolete, _memory: memory }))
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {

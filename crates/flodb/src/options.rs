@@ -24,9 +24,15 @@ pub struct Options {
     /// What an acknowledged write survives. With [`Durability::None`] there is no log, and writes
     /// survive a clean close.
     pub durability: Durability,
-    /// Bytes of a memtable: 64 MiB. When it is full it becomes a table.
+    /// Bytes of memory that memtables, cached blocks, the indexes and filters of tables, and what
+    /// cursors and compactions need, take together: `None`, a quarter of the memory that this
+    /// process may use, and 1 GiB at most. At least 8 MiB. Each open store has its own.
+    pub memory_budget: Option<usize>,
+    /// Bytes of a memtable: [`Options::BY_BUDGET`], a sixteenth of the budget and at most 64 MiB.
+    /// When it is full it becomes a table.
     pub memtable_bytes: usize,
-    /// Full memtables that wait for their table before writers wait too: 2.
+    /// Full memtables that wait for their table before writers wait too: 2. Fewer, if they would
+    /// not fit a budget that was given.
     pub immutable_memtables_max: usize,
     /// Entries of a memtable that may be without order: 65,536. If there are more, a thread sorts
     /// them.
@@ -55,7 +61,8 @@ pub struct Options {
     /// Which filters tables get: Bloom filters of that many bits a key. Not stored: tables with
     /// filters by a rule that the store is opened without are read without a filter.
     pub filter_policy: FilterPolicy,
-    /// Bytes of blocks kept in memory: 64 MiB.
+    /// The most bytes of blocks kept in memory: [`Options::BY_BUDGET`], what the others leave of
+    /// the budget. 0 for no cache.
     pub cache_bytes: usize,
     /// Files of tables that are open at once: 512. Others are opened when they are read, in place
     /// of those that are read least. Each thread that reads may have one more. 0 for no limit,
@@ -102,7 +109,8 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             durability: Durability::Os,
-            memtable_bytes: 64 << 20,
+            memory_budget: None,
+            memtable_bytes: Options::BY_BUDGET,
             immutable_memtables_max: 2,
             unordered_max: 64 << 10,
             hash_level: true,
@@ -113,7 +121,7 @@ impl Default for Options {
             blob_bytes_min: 0,
             filter_bits_per_key: 10,
             filter_policy: FilterPolicy::Bloom,
-            cache_bytes: 64 << 20,
+            cache_bytes: Options::BY_BUDGET,
             table_files_max: 512,
             table_bytes: 32 << 20,
             level0_tables: 4,
@@ -130,6 +138,10 @@ impl Default for Options {
 }
 
 impl Options {
+    /// In place of a size: what fits [`Options::memory_budget`]. [`Options::divided`] and
+    /// [`Db::options`](crate::Db::options) have the size.
+    pub const BY_BUDGET: usize = usize::MAX;
+
     /// The compression of the tables of `level`, while level 0 is merged into `base`. The last
     /// level holds nearly everything, and is rewritten least: it is compressed best.
     pub(crate) fn compression_of(&self, level: usize, base: usize) -> Compression {

@@ -86,6 +86,11 @@ pub(crate) struct Ascending {
 }
 
 impl Ascending {
+    /// Bytes of memory beside itself.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.lines) + size_of_val(&*self.levels)
+    }
+
     /// Of numbers that ascend, fewer than 2^32. O(n).
     pub(crate) fn new(numbers: &[u64]) -> Self {
         let Some(&last) = numbers.last() else { return Ascending::default() };

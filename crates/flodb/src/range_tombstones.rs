@@ -188,6 +188,16 @@ impl RangeTombstoneIndex {
         })
     }
 
+    /// Bytes of memory of all that it has. O(bounds).
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let keys: usize = self.bounds.iter().map(|bound| bound.len()).sum();
+        size_of::<Self>()
+            + size_of_val(&*self.bounds)
+            + keys
+            + size_of_val(&*self.newest)
+            + size_of_val(&*self.by_age)
+    }
+
     /// How many tombstones there are.
     pub(crate) fn len(&self) -> usize {
         self.by_age.len()

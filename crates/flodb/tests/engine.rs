@@ -138,6 +138,42 @@ fn a_memtable_that_is_too_small_was_refused_by_another_options_name() {
     assert!(error.contains("memory_bytes must be at least 65536 (got 1024)"), "{error}");
 }
 
+#[test]
+fn memory_is_given_by_one_option_or_by_several() {
+    let shown = |pairs: &[(&str, &str)]| {
+        let base = options(None);
+        let given = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let options = OpenOptions { options: given.collect(), ..base };
+        let store = (engine().open)(&options).map_err(|error| error.to_string())?;
+        let mut session = store.session().unwrap();
+        let mut number = |name: &str| -> u64 {
+            let found = session.property(&format!("keyrack.{name}")).unwrap();
+            found.parse::<f64>().unwrap() as u64 >> 20
+        };
+        Ok::<_, String>((number("memory_budget_bytes"), number("cache_capacity_bytes")))
+    };
+    let (budget, cache) = shown(&[("memory_budget", "64M")]).unwrap();
+    assert_eq!(budget, 64);
+    assert!((45..52).contains(&cache), "{cache}: all but two memtables");
+    assert_eq!(shown(&[("memory_budget", "64M"), ("cache_bytes", "8M")]).unwrap(), (64, 8));
+    assert_eq!(shown(&[("memory_budget", "16M"), ("cache_bytes", "0")]).unwrap(), (16, 0));
+    let auto = [("memory_budget", "auto"), ("memory_bytes", "auto"), ("cache_bytes", "auto")];
+    assert_eq!(shown(&auto).unwrap(), shown(&[]).unwrap());
+    assert!((8..=1024).contains(&shown(&[]).unwrap().0), "a quarter of the memory, up to 1 GiB");
+    let large = [("memory_bytes", "1M"), ("cache_bytes", "3G")];
+    assert_eq!(shown(&large).unwrap(), (3080, 3072), "given sizes raise the default");
+    for (pairs, words) in [
+        (&[("memory_budget", "1M")][..], "must be at least 8388608 bytes (got 1048576)"),
+        (&[("memory_budget", "lots")], "memory_budget: 'lots' is not a size"),
+        (&[("memory_budget", "-1")], "memory_budget: '-1' is not a size"),
+        (&[("memory_budget", "32M"), ("cache_bytes", "40M")], "give at least 42205184"),
+        (&[("memory_budget", "32M"), ("memory_bytes", "16M")], "give at least 67108864"),
+    ] {
+        let error = shown(pairs).unwrap_err();
+        assert!(error.contains(words) && error.lines().count() == 1, "{error}");
+    }
+}
+
 /// An option that was given once stays until another is given.
 #[test]
 fn what_is_not_given_is_what_the_store_keeps() {

@@ -80,6 +80,11 @@ impl BlobWriter {
         Ok(index)
     }
 
+    /// Bytes of memory of what is gathered.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.out.capacity()
+    }
+
     /// Bytes of the records so far.
     pub(crate) fn record_bytes(&self) -> u64 {
         self.meta.record_bytes

@@ -3,7 +3,9 @@
 use super::*;
 use crate::block::BlockBuilder;
 use crate::key::{Kind, append};
+use crate::memory_budget::{Charge, Holder};
 use keyrack_testkit::random::{Announced, Draw, seeds};
+use std::sync::mpsc;
 
 /// A block of one entry that says which block it is, of at least `bytes` bytes.
 fn block(table: u64, index: usize, bytes: usize) -> Block {
@@ -253,4 +255,285 @@ fn threads_make_one_prefix_index() {
         let kept = table.pin(0).unwrap().charge();
         assert_eq!(cache.stats().bytes, kept as u64, "it counts once");
     }
+}
+
+const BUDGET: usize = 8 << 20;
+
+fn shared_cache() -> Arc<BlockCache> {
+    Arc::new(BlockCache::within(BUDGET, Arc::new(MemoryBudget::new(BUDGET, 0))))
+}
+
+/// Does something again until it has succeeded. What this test evicts is held back while threads of
+/// other tests are pinned, and that may take a while.
+fn until(what: &str, mut succeeds: impl FnMut() -> bool) {
+    for _ in 0..10_000_000 {
+        if succeeds() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("never: {what}");
+}
+
+fn is_full(cache: &BlockCache) -> bool {
+    cache.stats().bytes as usize > BUDGET / 10 * 9
+}
+
+/// Puts all of so many blocks in, or as many of them as there is room for.
+fn fill(table: &TableCache, number: u64, blocks: usize) {
+    for index in (0..blocks).filter(|index| table.pin_if_there(*index).is_none()) {
+        assert!(is(&table.insert(index, block(number, index, 10_000)), number, index));
+    }
+}
+
+#[test]
+fn the_cache_gives_way_at_once_and_grows_again() {
+    let cache = shared_cache();
+    let table = TableCache::new(Arc::clone(&cache), 1, 1_000);
+    fill(&table, 1, 1_000);
+    assert!(is_full(&cache), "{:?}", cache.stats());
+    let mut charge = Charge::new(&cache, Holder::Indexes, 0);
+    for taken in [1 << 20, 5 << 20, 6 << 20, BUDGET, 2 * BUDGET] {
+        charge.set(taken);
+        let stats = cache.stats();
+        let left = BUDGET.saturating_sub(taken) as u64;
+        assert!(stats.bytes <= stats.capacity && stats.capacity <= left, "{taken}: {stats:?}");
+        assert!(stats.capacity + (512 << 10) >= left, "{taken}: {stats:?}");
+    }
+    let lent = table.insert(0, block(1, 0, 100));
+    assert!(is(&lent, 1, 0) && table.pin(0).is_none(), "without a cache blocks are lent");
+    charge.set(4 << 20);
+    assert!(cache.stats().capacity > 7 << 19, "{:?}", cache.stats());
+    drop(charge);
+    until("it is full again", || {
+        fill(&table, 1, 1_000);
+        is_full(&cache)
+    });
+}
+
+#[test]
+fn small_changes_do_not_move_the_cache() {
+    let cache = shared_cache();
+    let mut charge = Charge::new(&cache, Holder::Cursors, 1 << 20);
+    let capacity = cache.stats().capacity;
+    for bytes in [(1 << 20) + 1000, (1 << 20) - 1000, (1 << 20) + 30_000, 1 << 20] {
+        charge.set(bytes);
+        assert_eq!(cache.stats().capacity, capacity, "{bytes}");
+    }
+}
+
+#[test]
+fn blocks_are_counted_in_the_cache_and_outside() {
+    let cache = shared_cache();
+    let table = TableCache::new(Arc::clone(&cache), 1, 10);
+    let lent = table.lend(block(1, 0, 50_000));
+    let counted = cache.budget().blocks();
+    assert!((50_000..60_000).contains(&counted), "{counted}");
+    drop(table.insert(1, block(1, 1, 50_000)));
+    assert!(cache.budget().blocks() >= 100_000);
+    drop(lent);
+    assert_eq!(cache.budget().blocks(), counted);
+    assert!(cache.stats().bytes as usize >= counted, "a place in the cache costs more");
+}
+
+/// Threads that insert while others take and give back what the cache has.
+#[test]
+fn the_cache_fits_whatever_others_take_meanwhile() {
+    for seed in seeds() {
+        let _announced = Announced(seed);
+        let cache = shared_cache();
+        let table = TableCache::new(Arc::clone(&cache), 5, 600);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (cache, table) = (&cache, &table);
+                scope.spawn(move || {
+                    let mut draw = Draw::new(seed ^ thread);
+                    for _ in 0..3_000 {
+                        let index = draw.below(600);
+                        if table.pin(index).is_none() {
+                            table.insert(index, block(5, index, 20_000));
+                        }
+                    }
+                });
+                scope.spawn(move || {
+                    let mut draw = Draw::new(seed ^ thread ^ 99);
+                    let mut charge = Charge::new(cache, Holder::Writers, 0);
+                    (0..300).for_each(|_| charge.set(draw.below(BUDGET / 2)));
+                });
+            }
+        });
+        cache.settle();
+        let stats = cache.stats();
+        assert!(stats.bytes <= stats.capacity, "{stats:?}");
+        assert!(stats.capacity as usize > BUDGET / 10 * 9, "{stats:?}");
+        drop(table);
+        assert_eq!(cache.stats().blocks, 0);
+    }
+}
+
+/// Blocks that readers have took the whole cache, and it stayed without memory when they were gone:
+/// what did not fit was not looked at again.
+#[test]
+fn a_cache_that_had_no_room_notices_that_there_is_some() {
+    let cache = shared_cache();
+    let table = TableCache::new(Arc::clone(&cache), 1, 1_000);
+    let lent: Vec<_> = (0..2).map(|index| table.lend(block(1, index, BUDGET))).collect();
+    cache.settle();
+    assert_eq!(cache.stats().capacity, 0);
+    drop(lent);
+    fill(&table, 1, 1_000);
+    let stats = cache.stats();
+    assert!(stats.capacity as usize > BUDGET / 10 * 9 && stats.blocks > 600, "{stats:?}");
+}
+
+/// A thread that stands still while it is pinned, until this is dropped.
+struct StandingReader<'scope> {
+    goes_on: Option<mpsc::Sender<()>>,
+    thread: Option<std::thread::ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope> StandingReader<'scope> {
+    fn start<'env>(scope: &'scope std::thread::Scope<'scope, 'env>) -> Self {
+        let ((goes_on, go_on), (begins, begun)) = (mpsc::channel(), mpsc::channel());
+        let thread = scope.spawn(move || {
+            let guard = pin();
+            guard.protect(|| ());
+            begins.send(()).unwrap();
+            // Also when the test has failed.
+            let _: Result<(), mpsc::RecvError> = go_on.recv();
+        });
+        begun.recv().unwrap();
+        StandingReader { goes_on: Some(goes_on), thread: Some(thread) }
+    }
+}
+
+impl Drop for StandingReader<'_> {
+    fn drop(&mut self) {
+        drop(self.goes_on.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// The cache gave way to what it had evicted and could not free, which was never enough, until it
+/// was empty.
+#[test]
+fn a_reader_that_stands_still_does_not_empty_the_cache() {
+    let cache = shared_cache();
+    let tables = [1, 2].map(|number| TableCache::new(Arc::clone(&cache), number, 4_000));
+    fill(&tables[0], 1, 1_000);
+    assert!(is_full(&cache), "{:?}", cache.stats());
+    let is_in = |index: &usize| is_there(&tables[0], *index);
+    let present: Vec<usize> = (0..1_000).filter(is_in).collect();
+    let (capacity, before) = (cache.stats().capacity, cache.stats().blocks);
+    // What one insertion adds to what waits is more than it may be at most.
+    let evicted_max = cache.evicted_max + 20_000;
+    assert!(evicted_max < BUDGET / 10);
+    std::thread::scope(|scope| {
+        let reader = StandingReader::start(scope);
+        // Five times what the cache has.
+        for index in 0..4_000 {
+            let lent = tables[1].insert(index, block(2, index, 10_000));
+            assert!(is(&lent, 2, index));
+            let (blocks, stats) = (cache.budget().blocks(), cache.stats());
+            assert!(blocks <= BUDGET + evicted_max, "{index}: {blocks} bytes, {stats:?}");
+            assert_eq!(stats.capacity, capacity, "{index}: nobody has taken anything");
+        }
+        let found = present.iter().filter(|index| is_in(index)).count();
+        let lost = (present.len() - found) * 10_000;
+        assert!(lost <= evicted_max, "{found} blocks of {} are there", present.len());
+        assert!(cache.stats().blocks + 1 >= before, "new ones have their places");
+        drop(reader);
+    });
+    until("new blocks come in again", || {
+        fill(&tables[1], 2, 1_000);
+        (0..1_000).filter(|index| is_there(&tables[1], *index)).count() > 700
+    });
+    drop(tables);
+    until("everything is freed", || {
+        cache.free_evicted();
+        cache.budget().blocks() == 0
+    });
+}
+
+/// The cache gives way to others once, and does not fill again what they give back before the
+/// reader goes on.
+#[test]
+fn others_take_their_part_while_a_reader_stands_still() {
+    let cache = shared_cache();
+    let table = TableCache::new(Arc::clone(&cache), 1, 4_000);
+    fill(&table, 1, 1_000);
+    let before = cache.stats().bytes as usize;
+    // What other tests hold back waits already.
+    let blocks_max = BUDGET + cache.evicted_max + 20_000;
+    std::thread::scope(|scope| {
+        let reader = StandingReader::start(scope);
+        let charge = Charge::new(&cache, Holder::Writers, BUDGET / 4);
+        fill(&table, 1, 4_000);
+        let stats = cache.stats();
+        assert!(stats.bytes as usize > before - BUDGET / 4 - BUDGET / 10, "{stats:?}");
+        assert!(cache.budget().blocks() <= blocks_max, "{stats:?}");
+        drop(charge);
+        fill(&table, 1, 4_000);
+        assert!(cache.budget().blocks() <= blocks_max, "{stats:?}");
+        assert!(cache.is_held_back());
+        drop(reader);
+    });
+    until("it is full again", || {
+        fill(&table, 1, 4_000);
+        is_full(&cache)
+    });
+}
+
+/// A prefix index that is made counts, so others may have to go for it.
+#[test]
+fn no_prefix_index_is_made_while_a_reader_stands_still() {
+    let cache = shared_cache();
+    let table = TableCache::new(Arc::clone(&cache), 1, 4_000).in_order(&Comparator::Bytewise);
+    fill(&table, 1, 1_000);
+    let present: Vec<usize> = (0..1_000).filter(|index| is_there(&table, *index)).collect();
+    std::thread::scope(|scope| {
+        let reader = StandingReader::start(scope);
+        let mut charge = Charge::new(&cache, Holder::Writers, 0);
+        charge.set(BUDGET / 4);
+        assert!(cache.is_held_back());
+        for index in present.iter().chain(&present) {
+            let guard = pin();
+            let found = table.get(*index, &guard);
+            assert!(found.is_none_or(|it| is(it, 1, *index) && !it.block.has_prefixes()));
+        }
+        drop(reader);
+    });
+    until("it is made", || {
+        cache.free_evicted();
+        let guard = pin();
+        let mut found = present.iter().filter_map(|index| table.get(*index, &guard));
+        found.any(|cached| cached.block.has_prefixes())
+    });
+}
+
+/// A thread that evicts and goes idle kept what it could not free, and what it had evicted last.
+#[test]
+fn an_idle_thread_keeps_no_evicted_block() {
+    let cache = shared_cache();
+    let tables = [1, 2].map(|number| TableCache::new(Arc::clone(&cache), number, 4_000));
+    fill(&tables[0], 1, 1_000);
+    std::thread::scope(|scope| {
+        let reader = StandingReader::start(scope);
+        let ((has_evicted, evicted), (stops, stopped)) = (mpsc::channel(), mpsc::channel::<()>());
+        let table = &tables[1];
+        scope.spawn(move || {
+            fill(table, 2, 1_000);
+            has_evicted.send(()).unwrap();
+            let _ = stopped.recv();
+        });
+        evicted.recv().unwrap();
+        drop(reader);
+        until("all that was evicted is freed", || {
+            cache.free_evicted();
+            cache.budget().evicted() == 0
+        });
+        drop(stops);
+    });
 }

@@ -94,6 +94,7 @@ pub(super) fn make_memory(inner: &Inner) {
     let (used, all) = (memtable.bytes(), inner.options.memtable_bytes);
     // From half of it on there is time to make all pages. Later, nothing may come back in time.
     if used >= all / 2 && inner.memtables.prepare(used >= all - all / 4) {
+        inner.tables.reader.cache.settle();
         // Should nobody write any more, it is trimmed.
         inner.wake_background();
     }
@@ -104,6 +105,8 @@ pub(super) fn make_order(inner: &Inner) {
     let memtable = Arc::clone(inner.read_path.load(&pin()).active());
     if memtable.needs_sort() {
         memtable.sort_tail();
+        inner.memory().look_at_memtables();
+        inner.tables.reader.cache.follow();
         Counters::add(&inner.counters.writer_sorts, 1);
     }
 }

@@ -68,6 +68,11 @@ impl<'a> BlobOutput<'a> {
         Ok((encoded, index.record_bytes(entry.user)))
     }
 
+    /// Bytes of memory of the file in work.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.writer.as_ref().map_or(0, |(_, writer)| writer.memory_bytes())
+    }
+
     fn create(&mut self) -> Result<()> {
         let issued = self.inner.tables.numbers.issue();
         let number = issued.get();

@@ -31,6 +31,7 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, TRAILER_BYTES, append, parse};
 use crate::manifest::FileNumber;
+use crate::memory_budget::{Charge, Holder};
 use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::{OpenTable, table_path};
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
@@ -118,12 +119,14 @@ impl Inner {
         let tombstones = PendingTombstones::new(stay, hiding.as_ref(), options.below, order);
         let (built, numbers) = (Vec::new(), Vec::new());
         let (writer, charged, writes) = (None, 0, 0);
+        let memory = Charge::new(&self.tables.reader.cache, Holder::Writers, 0);
         let (blobs, value) = (BlobOutput::new(self), Vec::new());
         let mut output = Output {
             inner: self,
             options,
             tombstones,
             writer,
+            memory,
             charged,
             writes,
             built,
@@ -251,6 +254,8 @@ struct Output<'a> {
     options: BuildOptions<'a>,
     tombstones: PendingTombstones,
     writer: Option<(u64, PathBuf, TableWriter)>,
+    /// The memory of the table in work.
+    memory: Charge,
     /// Bytes of the table in work that the limit knows of.
     charged: u64,
     /// Writes of the tables before it.
@@ -402,6 +407,7 @@ impl Output<'_> {
         let mut key = Vec::with_capacity(entry.user.len() + TRAILER_BYTES);
         append(&mut key, entry.user, entry.sequence, Kind::Blob);
         let (index, bytes) = self.blobs.add(entry, value)?;
+        self.charge_memory();
         self.request(bytes);
         self.add(&key, &index)
     }
@@ -424,6 +430,7 @@ impl Output<'_> {
             self.add(&key, value)?;
         }
         self.value = buffer;
+        self.charge_memory();
         Ok(())
     }
 
@@ -444,9 +451,16 @@ impl Output<'_> {
         let written = writer.written_bytes();
         // A block that is compressed makes it fewer.
         if written.saturating_sub(self.charged) >= CHARGE_BYTES {
+            self.charge_memory();
             self.charge(written);
         }
         Ok(())
+    }
+
+    /// Counts the memory of table and blob file in work.
+    fn charge_memory(&mut self) {
+        let table = self.writer.as_ref().map_or(0, |(_, _, writer)| writer.memory_bytes());
+        self.memory.set(table + self.blobs.memory_bytes() + self.value.capacity());
     }
 
     /// Tells the limit that the table in work has so many bytes.
@@ -499,6 +513,7 @@ impl Output<'_> {
         let Some((number, path, mut writer)) = self.writer.take() else { return Ok(()) };
         self.charge(writer.written_bytes());
         self.charged = 0;
+        self.memory.set(writer.finish_bytes() + self.blobs.memory_bytes() + self.value.capacity());
         let added = ranges.into_iter().try_for_each(|range| writer.add_range(range));
         let meta = match added.and_then(|()| writer.finish_counted()) {
             Ok((meta, writes)) => {
@@ -515,6 +530,7 @@ impl Output<'_> {
         let checked = opened.and_then(|table| {
             if is_paranoid { table.table().verify().map(|()| table) } else { Ok(table) }
         });
+        self.charge_memory();
         match checked {
             Ok(table) => self.built.push(table),
             Err(error) => {

@@ -132,11 +132,15 @@ impl Db {
 /// Runs what somebody asked for. Nobody waits for it but the caller, so that a full disk is an
 /// error for the caller alone.
 fn run_manual(job: CompactionJob<'_>) -> Result<()> {
+    let inner = job.inner;
     job.run().inspect_err(|error| {
         if !is_retryable(error) {
-            job.inner.poison(error);
+            inner.poison(error);
         }
-    })
+    })?;
+    drop(job);
+    inner.tables.reader.cache.free_evicted_patiently();
+    Ok(())
 }
 
 /// The tables from level 1 on with keys from `low` to `high` that may hold what nobody sees any
@@ -202,6 +206,9 @@ pub(crate) fn compact_once(inner: &Inner) -> Result<bool> {
         return Ok(false);
     };
     job.run().inspect_err(|error| inner.background_failed(Work::Compaction, error))?;
+    // With it go the tables that it replaced, and their blocks.
+    drop(job);
+    inner.tables.reader.cache.free_evicted_patiently();
     inner.background_succeeded(Work::Compaction);
     Ok(true)
 }
@@ -378,7 +385,7 @@ impl<'a> CompactionJob<'a> {
             level: compaction.output_level,
             base: targets(version, &inner.options.compaction()).base,
             is_urgent: false,
-            table_bytes: if within { u64::MAX } else { inner.options.table_bytes + slack },
+            table_bytes: if within { u64::MAX } else { inner.options.output_table_bytes() + slack },
             // Not an older one than the choice was made for, or it would be made again.
             oldest: self.oldest,
             // One table is the point of a compaction within level 0.

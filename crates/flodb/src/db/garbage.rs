@@ -23,7 +23,7 @@
 
 use super::lock;
 use crate::read_state::ReadState;
-use keyrack_concurrent::{Exchanged, pin};
+use keyrack_concurrent::{Exchanged, free_or_hand_over};
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
@@ -163,11 +163,12 @@ impl Garbage {
     }
 }
 
-/// Frees what this thread has retired and nobody is pinned for any more.
+/// Frees what this thread has retired and nobody is pinned for any more. The rest is left to the
+/// next thread that looks: this one may be idle then.
 fn free_retired() {
-    // The first time ends their lives, the second finds nobody pinned since.
-    pin().flush();
-    pin().flush();
+    // A reader that was just there is gone the second time, as a rule.
+    free_or_hand_over();
+    free_or_hand_over();
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ impl Inner {
         self.garbage.leave(open);
         drop(read_state);
         self.garbage.leave_installed(old);
+        self.tables.reader.cache.settle();
         Ok(())
     }
 

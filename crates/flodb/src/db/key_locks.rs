@@ -12,7 +12,7 @@
 use super::LockRank;
 use super::ranked_lock::HeldRank;
 use keyrack_concurrent::KeyGuards;
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard};
 
 const LOCKS: usize = 1 << 10;
 
@@ -28,6 +28,10 @@ pub(crate) struct Held<G> {
 impl KeyLocks {
     pub(crate) fn new() -> Self {
         KeyLocks(keyrack_concurrent::KeyLocks::new(LOCKS))
+    }
+
+    pub(crate) fn memory_bytes() -> usize {
+        LOCKS * size_of::<Mutex<()>>()
     }
 
     /// The lock of the key with this hash.

@@ -71,6 +71,7 @@ pub(crate) use open::take_lock;
 pub(crate) use read_only::settled;
 
 use crate::error::{Error, Result};
+use crate::memory_budget::MemoryBudget;
 use crate::memtable::MemtablePool;
 use crate::options::Options;
 use crate::read_state::ReadState;
@@ -168,6 +169,16 @@ impl Inner {
     /// The read state of now, to keep.
     pub(crate) fn read_state(&self) -> Arc<ReadState> {
         Arc::clone(self.read_path.load(&pin()))
+    }
+
+    /// The memory budget of the store.
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        self.tables.reader.cache.budget()
+    }
+
+    /// Bytes of the store without what its parts refer to.
+    pub(crate) const fn own_bytes() -> usize {
+        size_of::<Self>()
     }
 
     /// The last sequence number that readers see.

@@ -11,6 +11,7 @@ use super::background::{Background, Signal};
 use super::background_error::BackgroundErrors;
 use super::compaction_state::CompactionState;
 use super::garbage::Garbage;
+use super::key_locks::KeyLocks;
 use super::read_path::ReadPath;
 use super::rotate::{memtable_pool, new_memtable};
 use super::stats::Counters;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::file_cache::FileCache;
 use crate::key::SEQUENCE_MAX;
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
+use crate::memory_budget::{Charge, Holder, MemoryBudget};
 use crate::memtable::{Memtable, MemtablePool};
 use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::{FileDeleter, OpenTable};
@@ -70,6 +72,7 @@ impl Db {
         accept: &dyn Fn(&Inner) -> Result<()>,
     ) -> Result<Db> {
         options.check()?;
+        let options = options.divided()?;
         if options.create_if_missing {
             create_dir(&*fs, dir)?;
         }
@@ -164,13 +167,20 @@ pub(crate) fn assemble(
 ) -> Result<Inner> {
     let state = manifest.state().clone();
     let pool = memtable_pool(&options);
+    let budget = options.memory_budget.unwrap_or(usize::MAX);
+    let budget = Arc::new(MemoryBudget::new(budget, options.memtable_bytes).with_spare_of(&pool));
+    let cache = Arc::new(BlockCache::within(options.cache_bytes, Arc::clone(&budget)));
+    let fixed_bytes = KeyLocks::memory_bytes() + cache.own_bytes() + Inner::own_bytes();
+    let fixed = Charge::new(&cache, Holder::Fixed, fixed_bytes);
     let mut replay = Replay::new(&options, (dir, &pool), state.log_from);
     let (log, recovered) = match &access {
         Access::Write(_) => open_log(&fs, dir, &options, &state, &mut replay)?,
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
     };
     let last_replayed = replay.last;
-    let mut reader = options.reader(Arc::new(BlockCache::new(options.cache_bytes)));
+    replay.memtables.iter().for_each(|memtable| budget.add_memtable(memtable));
+    cache.settle();
+    let mut reader = options.reader(Arc::clone(&cache));
     // Beside a reader, a writer removes files: what it has open stays readable.
     if options.table_files_max > 0 && matches!(access, Access::Write(_)) {
         reader.files = Some(FileCache::new(Arc::clone(&fs), options.table_files_max));
@@ -180,6 +190,8 @@ pub(crate) fn assemble(
     let blobs = open_blobs(&deleter, &*fs, dir, &state.version, &reader, &options)?;
     let active = new_memtable(&pool, 0);
     active.set_first_sequence(log.reserved());
+    budget.add_memtable(&active);
+    cache.settle();
     let mut memtables = vec![active];
     memtables.extend(replay.memtables.into_iter().rev());
     let garbage = Arc::new(Garbage::default());
@@ -199,7 +211,7 @@ pub(crate) fn assemble(
         dir: dir.to_owned(),
         write_path: WritePath::new(log, recovered, last_replayed),
         read_path: ReadPath::new(read_state),
-        tables: TableSet::new(manifest, deleter, reader),
+        tables: TableSet::new(manifest, deleter, reader, fixed),
         compaction: CompactionState::new(options.table_bytes_per_second),
         errors,
         signal: Signal::default(),

@@ -59,6 +59,7 @@ impl Db {
         accept: &dyn Fn(&Inner) -> Result<()>,
     ) -> Result<Db> {
         options.check()?;
+        let options = options.divided()?;
         let inner = Arc::new(settled(dir, || attempt(&fs, dir, &options))?);
         accept(&inner)?;
         Ok(Db { owner: Arc::new(Owner { inner, background: None }) })

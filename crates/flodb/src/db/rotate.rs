@@ -22,20 +22,28 @@ use crate::options::Options;
 use crate::read_state::ReadState;
 use std::sync::Arc;
 
-/// Room beyond a full memtable. These are addresses, until somebody writes there.
-const SLACK_BYTES: usize = 12 << 20;
+/// Room beyond a full memtable, at most. These are addresses, until somebody writes there.
+const SLACK_BYTES_MAX: usize = 12 << 20;
+
+/// And at least.
+const SLACK_BYTES_MIN: usize = 256 << 10;
+
+/// The part of a memtable that this room is. Its hash table has overflow for the smallest entries
+/// that fit: for much more room than entries, that would be most of its memory.
+const SLACK_PARTS: usize = 4;
 
 /// Where the memtables of a store come from.
 pub(crate) fn memtable_pool(options: &Options) -> Arc<MemtablePool> {
     let of = MemtableOptions { tail_entries_max: options.unordered_max, hash: options.hash_level };
-    let capacity_bytes = options.memtable_bytes.saturating_add(SLACK_BYTES);
+    let slack = (options.memtable_bytes / SLACK_PARTS).clamp(SLACK_BYTES_MIN, SLACK_BYTES_MAX);
     let memtables_max = options.immutable_memtables_max.saturating_add(2);
-    MemtablePool::new(capacity_bytes, memtables_max, options.comparator.clone(), of)
+    let comparator = options.comparator.clone();
+    MemtablePool::new((options.memtable_bytes, slack), memtables_max, comparator, of)
 }
 
 /// An empty memtable that also has room for one write of so many bytes.
 pub(crate) fn new_memtable(pool: &Arc<MemtablePool>, write_bytes: usize) -> Arc<Memtable> {
-    Arc::new(pool.memtable(write_bytes.saturating_add(SLACK_BYTES)))
+    Arc::new(pool.memtable(write_bytes))
 }
 
 /// Whether writers may make the active memtable immutable. Otherwise the write controller stalls
@@ -71,6 +79,9 @@ pub(super) fn replace_active(inner: &Inner, new: Arc<Memtable>, exchange: &Excha
     let (version, levels) = (Arc::clone(&read_state.version), read_state.levels.clone());
     let blobs = Arc::clone(&read_state.blobs);
     let next = ReadState::new(memtables, version, levels, blobs, &inner.garbage);
+    // The cache gives way before the memtable takes memory.
+    inner.memory().add_memtable(&new);
+    inner.tables.reader.cache.settle();
     let old = inner.read_path.replace(next, exchange);
     new.set_first_sequence(inner.write_path.log.reserved());
     inner.update_write_controller(exchange);

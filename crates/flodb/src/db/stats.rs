@@ -1,7 +1,9 @@
 //! What the store counts, and the numbers that it reports by name.
 
 use super::{Db, NS_PER_SECOND};
+use crate::cache::CacheStats;
 use crate::compaction::debt;
+use crate::memory_budget::{Holder, MemoryBudget};
 use crate::read_state::Tables;
 use crate::version::{LEVELS, Version};
 use keyrack_concurrent::Counter;
@@ -121,6 +123,7 @@ impl Db {
         if let Some(files) = &inner.tables.reader.files {
             visit("table_files_open", files.open_files() as f64);
         }
+        visit_memory(inner.memory(), &cache, visit);
         visit("snapshots", inner.read_path.snapshots.len() as f64);
         visit("log_recovered_records", inner.write_path.recovered.records as f64);
         // The end that a crash tore off, or that somebody has damaged: it was never synced.
@@ -134,6 +137,32 @@ fn visit_blobs(version: &Version, visit: &mut dyn FnMut(&str, f64)) {
     visit("blob_files", blobs().len() as f64);
     visit("blob_bytes", blobs().map(|blob| blob.meta.file_bytes()).sum::<u64>() as f64);
     visit("blob_dead_bytes", blobs().map(|blob| blob.dead_bytes()).sum::<u64>() as f64);
+}
+
+/// Who holds the memory of the store.
+fn visit_memory(budget: &MemoryBudget, cache: &CacheStats, visit: &mut dyn FnMut(&str, f64)) {
+    let memtables = budget.memtable_memory();
+    let held = |holder| budget.held(holder);
+    let parts = [
+        ("memtable_bytes", memtables.bytes()),
+        ("index_bytes", held(Holder::Indexes)),
+        ("filter_bytes", held(Holder::Filters)),
+        ("table_state_bytes", held(Holder::TableStates)),
+        ("readahead_bytes", held(Holder::Cursors)),
+        ("table_writer_bytes", held(Holder::Writers)),
+        ("fixed_bytes", held(Holder::Fixed)),
+        ("block_bytes", budget.blocks()),
+        ("cache_place_bytes", cache.place_bytes as usize),
+    ];
+    parts.iter().for_each(|(name, bytes)| visit(name, *bytes as f64));
+    let all: usize = parts.iter().map(|(_, bytes)| bytes).sum();
+    visit("memory_counted_bytes", all as f64);
+    visit("memory_budget_bytes", budget.bytes() as f64);
+    visit("memtable_mapped_bytes", memtables.mapped_bytes as f64);
+    visit("cache_capacity_bytes", cache.capacity as f64);
+    // Of the blocks: what left the cache while readers were looking, and what readers have.
+    visit("block_evicted_bytes", budget.evicted() as f64);
+    visit("block_outside_bytes", budget.outside() as f64);
 }
 
 /// What is in each level, and what flushes and compactions into it have done.

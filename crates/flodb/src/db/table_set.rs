@@ -4,6 +4,7 @@
 use super::LockRank;
 use super::ranked_lock::RankedMutex;
 use crate::manifest::{FileNumbers, Manifest};
+use crate::memory_budget::Charge;
 use crate::open_blob::OpenBlob;
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::table::ReaderOptions;
@@ -39,6 +40,8 @@ pub(crate) struct TableSet {
     pub(crate) deleter: Arc<FileDeleter>,
     /// What they are opened with; their caches of blocks and of files.
     pub(crate) reader: ReaderOptions,
+    /// What does not change of the memory of the store.
+    _fixed: Charge,
     /// Each iterator has a reference.
     pub(crate) iterators: Arc<()>,
 }
@@ -49,6 +52,7 @@ impl TableSet {
         manifest: Manifest,
         deleter: Arc<FileDeleter>,
         reader: ReaderOptions,
+        fixed: Charge,
     ) -> Self {
         TableSet {
             ingest_lock: RankedMutex::new(LockRank::Ingest, ()),
@@ -57,6 +61,7 @@ impl TableSet {
             orphaned_outputs: RankedMutex::new(LockRank::OrphanedOutputs, Orphans::default()),
             deleter,
             reader,
+            _fixed: fixed,
             iterators: Arc::new(()),
         }
     }

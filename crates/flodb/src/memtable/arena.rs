@@ -163,18 +163,18 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Room for `bytes` of entries as [`Size`] counts them, 16 GiB at most.
-    pub(super) fn new(bytes: usize) -> Self {
-        Self::limited(bytes, bytes.div_ceil(ENTRY_BYTES_MIN))
+    /// Room for `bytes` of entries as [`Size`] counts them, 16 GiB at most, in huge pages if so.
+    pub(super) fn new(bytes: usize, huge: bool) -> Self {
+        Self::limited(bytes, bytes.div_ceil(ENTRY_BYTES_MIN), huge)
     }
 
-    fn limited(bytes: usize, entries_max: usize) -> Self {
+    fn limited(bytes: usize, entries_max: usize, huge: bool) -> Self {
         let units = (bytes.div_ceil(UNIT_BYTES) as u64).min(UNITS_MAX - u64::from(FIRST_UNIT));
         let units_end = units + u64::from(FIRST_UNIT);
         let entries_max = entries_max.clamp(1, ENTRIES_MAX);
         Arena {
-            units: Mapping::new(units_end as usize),
-            index: Mapping::new(entries_max),
+            units: Mapping::new(units_end as usize, huge),
+            index: Mapping::new(entries_max, huge),
             units_end,
             entries_max: entries_max as u64,
             state: CachePadded::new(AtomicU64::new(u64::from(FIRST_UNIT))),
@@ -243,6 +243,21 @@ impl Arena {
         (units - u64::from(FIRST_UNIT)) as usize * UNIT_BYTES
     }
 
+    /// Bytes of memory that the entries and their index take, with the pages that were made ahead
+    /// and those of an earlier use.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.units.touched_bytes(self.touched_units())
+            + self.index.touched_bytes(self.count() as usize)
+    }
+
+    /// Units that were written to, or made ahead: from the middle of a huge page on those of the
+    /// next ones.
+    fn touched_units(&self) -> usize {
+        let (units, half) = (self.bytes() / UNIT_BYTES + FIRST_UNIT as usize, HUGE_UNITS / 2);
+        let has_ahead = self.units.is_huge() && units as u64 >= half;
+        units + if has_ahead { ((2 * HUGE_PAGES_AHEAD - 1) * half) as usize } else { 0 }
+    }
+
     /// The entry that a handle of this arena names.
     #[inline]
     pub(super) fn entry(&self, handle: Handle) -> Entry<'_> {
@@ -287,15 +302,16 @@ impl Arena {
         }
     }
 
-    /// Makes the first huge pages, and those of the index.
-    pub(super) fn populate_first(&self) {
-        (0..HUGE_PAGES_AHEAD).for_each(|page| self.units.populate(page * HUGE_UNITS));
-        self.index.populate(0);
+    /// Makes the first huge pages, and that of the index.
+    pub(super) fn populate_first(&mut self) {
+        self.units.populate_first(HUGE_PAGES_AHEAD * HUGE_UNITS);
+        self.index.populate_first(1);
     }
 
     /// Forgets the entries. Their bytes stay, and an entry in their place writes all of its own.
     pub(super) fn clear(&mut self) {
-        let count = self.count() as usize;
+        let (units, count) = (self.touched_units(), self.count() as usize);
+        self.units.note_touched(units);
         self.index.clear(count);
         self.state = CachePadded::new(AtomicU64::new(u64::from(FIRST_UNIT)));
         self.wanted = CachePadded::new(AtomicU64::new(0));

@@ -42,19 +42,19 @@ pub(super) struct HashTable {
 }
 
 impl HashTable {
-    /// For an arena of so many bytes and entries.
-    pub(super) fn new(bytes: usize, entries_max: usize) -> Self {
+    /// For so many bytes of entries, and at most `entries_max`.
+    pub(super) fn new(bytes: usize, entries_max: usize, huge: bool) -> Self {
         let claims_end = (bytes / ENTRY_BYTES).clamp(1, entries_max);
         HashTable {
-            slots: Mapping::new(slots_for(claims_end)),
+            slots: Mapping::new(slots_for(claims_end), huge),
             claims_end,
-            overflow: Mapping::new(slots_for(entries_max - claims_end)),
+            overflow: Mapping::new(slots_for(entries_max - claims_end), huge),
             has_overflow: AtomicBool::new(false),
         }
     }
 
     /// Makes the pages of the slots: the first few entries need all of them.
-    pub(super) fn populate(&self) {
+    pub(super) fn populate(&mut self) {
         self.slots.populate_all();
     }
 
@@ -67,6 +67,12 @@ impl HashTable {
             let slots = self.overflow.items().len();
             self.overflow.clear(slots);
         }
+    }
+
+    /// Bytes of memory that it takes once so many entries are in it.
+    pub(super) fn memory_bytes(&self, entries: usize) -> usize {
+        let beyond = if self.has_overflow() { entries.saturating_sub(self.claims_end) } else { 0 };
+        self.slots.scattered_bytes(entries) + self.overflow.scattered_bytes(beyond)
     }
 
     /// Asks for the line of memory that a search begins with.

@@ -50,7 +50,7 @@ use arena::{Arena, Entry};
 use hash_table::HashTable;
 use keyrack_concurrent::Backoff;
 use keyrack_concurrent::atomic::{AtomicU64, Ordering};
-use pool::Memory;
+use pool::{Memory, mapped_bytes};
 use range_tombstones::RangeTombstones;
 use rank::Rank;
 use sorted_runs::SortedRuns;
@@ -61,6 +61,39 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// Versions of one key that a get visits one by one before it looks for its own in the runs.
 const CHAIN_VERSIONS_MAX: usize = 64;
+
+/// Bytes of an entry in a sorted run, and of its part of the samples.
+const RUN_ENTRY_BYTES: usize = 13;
+
+/// Bytes of an entry while it is sorted: a pair, and its handle.
+const SORT_ENTRY_BYTES: usize = 20;
+
+/// The memory that memtables take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemtableMemory {
+    /// Bytes of pages of mappings: entries, index and slots.
+    pub(crate) mapped_bytes: usize,
+    /// Bytes of sorted runs.
+    pub(crate) run_bytes: usize,
+    /// Bytes of indexes of range tombstones.
+    pub(crate) range_bytes: usize,
+}
+
+impl MemtableMemory {
+    pub(crate) fn bytes(self) -> usize {
+        self.mapped_bytes + self.run_bytes + self.range_bytes
+    }
+}
+
+impl std::iter::Sum for MemtableMemory {
+    fn sum<I: Iterator<Item = MemtableMemory>>(memories: I) -> MemtableMemory {
+        memories.fold(MemtableMemory::default(), |sum, memory| MemtableMemory {
+            mapped_bytes: sum.mapped_bytes + memory.mapped_bytes,
+            run_bytes: sum.run_bytes + memory.run_bytes,
+            range_bytes: sum.range_bytes + memory.range_bytes,
+        })
+    }
+}
 
 /// The memtable takes no more: it has no room for this write, or it is made immutable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +138,8 @@ impl Memtable {
         comparator: Comparator,
         options: MemtableOptions,
     ) -> Self {
-        Self::with_memory(Memory::new(capacity_bytes, options.hash), comparator, options, None)
+        let memory = Memory::new(capacity_bytes, capacity_bytes, options.hash);
+        Self::with_memory(memory, comparator, options, None)
     }
 
     fn with_memory(
@@ -235,6 +269,23 @@ impl Memtable {
     /// Bytes of the capacity that are used.
     pub(crate) fn bytes(&self) -> usize {
         self.arena.bytes()
+    }
+
+    /// The memory that it takes, entries and all ways to find them.
+    pub(crate) fn memory(&self) -> MemtableMemory {
+        let entries = self.entries();
+        let sorted = entries.saturating_sub(self.runs.tail(entries as u32));
+        MemtableMemory {
+            mapped_bytes: mapped_bytes(&self.arena, self.table.as_ref()),
+            run_bytes: sorted * RUN_ENTRY_BYTES,
+            range_bytes: self.range_tombstones.memory_bytes(),
+        }
+    }
+
+    /// Bytes that sorting its tail would take beside that, until the runs before are freed.
+    pub(crate) fn sort_bytes(&self) -> usize {
+        let (entries, tail) = (self.entries(), self.runs.tail(self.arena.count()));
+        if tail == 0 { 0 } else { 2 * entries * RUN_ENTRY_BYTES + tail * SORT_ENTRY_BYTES }
     }
 
     /// Entries inserted or about to be, of all kinds.
@@ -378,7 +429,7 @@ impl Drop for Memtable {
     fn drop(&mut self) {
         if let Some((pool, capacity_bytes)) = self.pool.take() {
             // What takes its place is two pages that nobody touches.
-            let arena = std::mem::replace(&mut self.arena, Arena::new(0));
+            let arena = std::mem::replace(&mut self.arena, Arena::new(0, false));
             let table = self.table.take();
             pool.give_back(Memory { arena, table }, capacity_bytes);
         }

@@ -15,12 +15,23 @@
 //! **Limit.** The memtables that live and the spare are at most as many as the memtables would be
 //! without it ([`MemtablePool::new`]). A store at rest gives the spare back
 //! ([`MemtablePool::trim`]).
+//!
+//! **What it takes.** Memory has the pages that any use has touched, so a memtable counts at least
+//! those of the uses before it. The spare counts as well, and so does memory that is being cleared
+//! or unmapped ([`MemtablePool::bytes`]).
 
 use super::arena::Arena;
 use super::hash_table::HashTable;
 use super::{Memtable, MemtableOptions};
 use crate::key::Comparator;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Smaller memtables have plain pages.
+const HUGE_PAGES_BYTES_MIN: usize = 8 << 20;
+
+/// The slots are laid out for this part more than a full memtable has, since a few writes come
+/// after it is full.
+const ROOM_SHARE: usize = 5;
 
 /// The memory of one memtable, without entries.
 pub(super) struct Memory {
@@ -29,16 +40,20 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(capacity_bytes: usize, has_hash: bool) -> Self {
-        let arena = Arena::new(capacity_bytes);
-        let table = has_hash.then(|| HashTable::new(capacity_bytes, arena.entries_max()));
+    /// Room for `capacity_bytes` of entries, laid out for `full_bytes` of them. The others cost
+    /// more memory each.
+    pub(super) fn new(capacity_bytes: usize, full_bytes: usize, has_hash: bool) -> Self {
+        let huge = full_bytes >= HUGE_PAGES_BYTES_MIN;
+        let arena = Arena::new(capacity_bytes, huge);
+        let room = full_bytes.saturating_add(full_bytes / ROOM_SHARE).min(capacity_bytes);
+        let table = has_hash.then(|| HashTable::new(room, arena.entries_max(), huge));
         Memory { arena, table }
     }
 
-    /// Makes the pages that the first writes need.
-    fn populate(&self) {
+    /// Makes the pages that the first writes need, if they are huge.
+    fn populate(&mut self) {
         self.arena.populate_first();
-        if let Some(table) = &self.table {
+        if let Some(table) = &mut self.table {
             table.populate();
         }
     }
@@ -50,11 +65,22 @@ impl Memory {
             table.clear();
         }
     }
+
+    /// Bytes of pages that it has.
+    fn bytes(&self) -> usize {
+        mapped_bytes(&self.arena, self.table.as_ref())
+    }
+}
+
+/// Bytes of pages of arena and slots.
+pub(super) fn mapped_bytes(arena: &Arena, table: Option<&HashTable>) -> usize {
+    arena.memory_bytes() + table.map_or(0, |table| table.memory_bytes(arena.count() as usize))
 }
 
 /// Makes memtables of one kind.
 pub(crate) struct MemtablePool {
-    capacity_bytes: usize,
+    full_bytes: usize,
+    slack_bytes: usize,
     memtables_max: usize,
     comparator: Comparator,
     options: MemtableOptions,
@@ -65,20 +91,30 @@ pub(crate) struct MemtablePool {
 struct State {
     /// Memtables of this pool that live.
     live: usize,
-    /// Memory of `capacity_bytes`.
+    /// Memory of the usual capacity.
     spare: Option<Memory>,
+    /// Bytes of pages of memory that is being cleared or unmapped.
+    leaving_bytes: usize,
 }
 
 impl MemtablePool {
-    /// For memtables of `capacity_bytes`. There is no spare beside `memtables_max` of them.
+    /// For memtables that are full with `full_bytes`, with room for `slack_bytes` more. There is no
+    /// spare beside `memtables_max` of them.
     pub(crate) fn new(
-        capacity_bytes: usize,
+        (full_bytes, slack_bytes): (usize, usize),
         memtables_max: usize,
         comparator: Comparator,
         options: MemtableOptions,
     ) -> Arc<Self> {
         let state = Mutex::default();
-        Arc::new(MemtablePool { capacity_bytes, memtables_max, comparator, options, state })
+        Arc::new(MemtablePool {
+            full_bytes,
+            slack_bytes,
+            memtables_max,
+            comparator,
+            options,
+            state,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,29 +122,43 @@ impl MemtablePool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty memtable of the pool's capacity, or of `least_bytes` if that is more.
-    pub(crate) fn memtable(self: &Arc<Self>, least_bytes: usize) -> Memtable {
+    /// The usual capacity, or that for one write of so many bytes if it is more.
+    fn capacity_bytes(&self, write_bytes: usize) -> usize {
+        self.full_bytes.max(write_bytes).saturating_add(self.slack_bytes)
+    }
+
+    fn new_memory(&self, capacity_bytes: usize) -> Memory {
+        Memory::new(capacity_bytes, self.full_bytes, self.options.hash)
+    }
+
+    /// An empty memtable that also has room for one write of so many bytes.
+    pub(crate) fn memtable(self: &Arc<Self>, write_bytes: usize) -> Memtable {
+        let capacity_bytes = self.capacity_bytes(write_bytes);
         let spare = {
             let mut state = self.state();
             state.live += 1;
-            if least_bytes <= self.capacity_bytes { state.spare.take() } else { None }
+            if capacity_bytes == self.capacity_bytes(0) { state.spare.take() } else { None }
         };
-        let capacity_bytes = self.capacity_bytes.max(least_bytes);
-        let memory = spare.unwrap_or_else(|| Memory::new(capacity_bytes, self.options.hash));
+        let memory = spare.unwrap_or_else(|| self.new_memory(capacity_bytes));
         let pool = Some((Arc::clone(self), capacity_bytes));
         Memtable::with_memory(memory, self.comparator.clone(), self.options, pool)
     }
 
     /// Takes the memory of a memtable that nobody uses any more.
     pub(super) fn give_back(&self, mut memory: Memory, capacity_bytes: usize) {
+        let bytes = memory.bytes();
         let is_wanted = {
             let mut state = self.state();
             state.live -= 1;
-            capacity_bytes == self.capacity_bytes && self.wants_spare(&state)
+            state.leaving_bytes += bytes;
+            capacity_bytes == self.capacity_bytes(0) && self.wants_spare(&state)
         };
         if is_wanted {
             memory.clear();
-            self.keep(memory);
+            self.keep(memory, bytes);
+        } else {
+            drop(memory);
+            self.state().leaving_bytes -= bytes;
         }
     }
 
@@ -121,15 +171,21 @@ impl MemtablePool {
                 return false;
             }
         }
-        let memory = Memory::new(self.capacity_bytes, self.options.hash);
+        let mut memory = self.new_memory(self.capacity_bytes(0));
         memory.populate();
-        self.keep(memory);
+        self.keep(memory, 0);
         true
     }
 
     /// Whether there is a spare.
     pub(crate) fn has_spare(&self) -> bool {
         self.state().spare.is_some()
+    }
+
+    /// Bytes of pages of the spare, and of memory that is on its way to be one or to be unmapped.
+    pub(crate) fn bytes(&self) -> usize {
+        let state = self.state();
+        state.leaving_bytes + state.spare.as_ref().map_or(0, Memory::bytes)
     }
 
     /// Gives the spare back to the system.
@@ -142,8 +198,10 @@ impl MemtablePool {
         state.spare.is_none() && state.live < self.memtables_max
     }
 
-    fn keep(&self, memory: Memory) {
+    /// Makes it the spare. So many of its bytes counted as leaving.
+    fn keep(&self, memory: Memory, leaving_bytes: usize) {
         let mut state = self.state();
+        state.leaving_bytes -= leaving_bytes;
         // Somebody may have been faster.
         let unused =
             if self.wants_spare(&state) { state.spare.replace(memory) } else { Some(memory) };
@@ -161,7 +219,7 @@ mod tests {
 
     fn pool(memtables_max: usize, hash: bool) -> Arc<MemtablePool> {
         let options = MemtableOptions { hash, ..MemtableOptions::default() };
-        MemtablePool::new(CAPACITY_BYTES, memtables_max, Comparator::Bytewise, options)
+        MemtablePool::new((CAPACITY_BYTES, 0), memtables_max, Comparator::Bytewise, options)
     }
 
     /// Fills it with entries of `bytes` of key and value, which also go to the overflow.

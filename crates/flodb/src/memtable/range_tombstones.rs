@@ -17,12 +17,16 @@ use super::arena::{Arena, Entry, Handle, Link};
 use crate::key::Comparator;
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 use keyrack_concurrent::atomic::{AtomicIsize, Mutex, Ordering as AtomicOrdering};
-use keyrack_concurrent::{Swap, pin};
+use keyrack_concurrent::{Swap, free_or_hand_over, pin};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Deletions in no index beyond which a writer makes one.
 const TAIL_MAX: isize = 16;
+
+/// Bytes of indexes that are freed at once when they are merged into a larger one. All of them
+/// would be several times what there is.
+const FREED_BYTES_MIN: usize = 64 << 10;
 
 pub(super) struct RangeTombstones {
     /// The one linked last.
@@ -39,6 +43,8 @@ pub(super) struct RangeTombstones {
 struct Made {
     from: Option<Handle>,
     indexes: Vec<Arc<RangeTombstoneIndex>>,
+    /// Bytes of memory of the indexes.
+    bytes: usize,
 }
 
 impl RangeTombstones {
@@ -55,6 +61,11 @@ impl RangeTombstones {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.last.get().is_none()
+    }
+
+    /// Bytes of memory of the indexes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.made.load(&pin()).bytes
     }
 
     /// Adds one that is written.
@@ -128,15 +139,22 @@ impl RangeTombstones {
         let tail: Vec<RangeTombstone> = linked(arena, from, made.from).map(range_of).collect();
         let count = tail.len() as isize;
         let mut indexes = made.indexes.clone();
+        let mut replaced_bytes = 0;
         if let Some(mut index) = RangeTombstoneIndex::new(tail, order) {
             while let Some(before) = indexes.pop_if(|before| index.len() >= before.len() / 2) {
                 let both = index.ranges().chain(before.ranges());
                 index = RangeTombstoneIndex::new(both, order).expect("neither of the two is empty");
+                replaced_bytes += before.memory_bytes();
             }
             indexes.push(Arc::new(index));
         }
-        self.made.store(Made { from, indexes }, &guard);
+        let bytes = indexes.iter().map(|index| index.memory_bytes()).sum();
+        self.made.store(Made { from, indexes, bytes }, &guard);
         self.tail.fetch_sub(count, AtomicOrdering::Relaxed);
+        drop(guard);
+        if replaced_bytes >= FREED_BYTES_MIN {
+            free_or_hand_over();
+        }
     }
 }
 

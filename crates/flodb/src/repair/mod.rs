@@ -76,6 +76,7 @@ pub struct RepairReport {
 /// [`Io`](crate::Error::Io), and then a repair can be tried again.
 pub fn repair(fs: Arc<dyn Fs>, dir: &Path, options: &Options) -> Result<RepairReport> {
     options.check()?;
+    let options = &options.clone().divided()?;
     // Nothing is made where there is nothing.
     fs.list(dir)?;
     let _lock = take_lock(&*fs, dir)?;

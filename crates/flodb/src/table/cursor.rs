@@ -27,6 +27,7 @@ use crate::cache::Cached;
 use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
 use crate::key::{self, Comparator};
+use crate::memory_budget::{Charge, Holder};
 use keyrack_vfs::File;
 use std::sync::Arc;
 
@@ -41,9 +42,9 @@ pub struct ReadOptions {
     /// damaged block may give wrong answers to this read; it goes into no cache, so that no other
     /// read meets it. LevelDB's option of this name is off unless it is asked for.
     pub verify_checksums: bool,
-    /// The most bytes that are read at once for a forward scan: 256 KiB, and 64 MiB whatever is
-    /// asked for. 0 reads block by block, and then all of a scan's blocks go into the cache. A read
-    /// of one key reads one block.
+    /// The most bytes that are read at once for a forward scan: 256 KiB, and 64 MiB or a 256th of
+    /// the memory budget whatever is asked for. 0 reads block by block, and then all of a scan's
+    /// blocks go into the cache. A read of one key reads one block.
     pub readahead_bytes_max: usize,
 }
 
@@ -112,6 +113,8 @@ struct Ahead {
     offset: u64,
     /// How many were asked for last.
     window: usize,
+    /// What the buffer takes of the memory budget.
+    memory: Option<Charge>,
 }
 
 impl Ahead {
@@ -124,7 +127,9 @@ impl Ahead {
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, options: ReadOptions) -> Self {
-        let readahead_bytes_max = options.readahead_bytes_max.min(READAHEAD_BYTES_LIMIT);
+        let budget = table.cached.cache().budget();
+        let most = READAHEAD_BYTES_LIMIT.min(budget.readahead_bytes_max());
+        let readahead_bytes_max = options.readahead_bytes_max.min(most);
         TableCursor {
             inner: BlockCursor::new(table.sequence),
             block: None,
@@ -233,7 +238,7 @@ impl TableCursor {
         if self.fills_cache() {
             return Ok(self.table.cached.insert(index, block));
         }
-        Ok(Cached::new(block))
+        Ok(self.table.cached.lend(block))
     }
 
     /// Reads what is needed and more, if the scan is sequential; else forgets what was read. The
@@ -254,6 +259,15 @@ impl TableCursor {
         let end = if arrival == Arrival::Back { end } else { self.table.data_bytes() };
         let left = end.saturating_sub(offset);
         let bytes = usize::try_from(left).map_or(window, |left| left.min(window));
+        if bytes > ahead.bytes.capacity() {
+            let cache = self.table.cached.cache();
+            let memory = ahead.memory.take();
+            let mut memory = memory.unwrap_or_else(|| Charge::new(cache, Holder::Cursors, 0));
+            memory.set(bytes);
+            ahead.memory = Some(memory);
+            // Not twice the old capacity, which was not charged.
+            ahead.bytes.reserve_exact(bytes - ahead.bytes.len());
+        }
         // What is there from before is overwritten.
         ahead.bytes.resize(bytes, 0);
         ahead.offset = offset;

@@ -53,6 +53,10 @@ impl IndexBuilder {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
 }
 
 /// The separator between two neighbours that are in different blocks, as short as the order
@@ -142,6 +146,14 @@ impl Index {
             (index.common, index.prefixes) = (common, Ascending::new(&prefixes));
         }
         Ok(index)
+    }
+
+    /// Bytes of memory of all that it has.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.prefixes.memory_bytes()
+            + size_of_val(&*self.separators)
+            + size_of_val(&*self.ends)
+            + size_of_val(&*self.blocks)
     }
 
     /// Blocks.

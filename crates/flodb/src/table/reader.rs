@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::file_cache::{FileCache, TableFile};
 use crate::filter_policy::{FilterPolicy, KeyFilter};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
+use crate::memory_budget::{Charge, Holder};
 use crate::range_tombstones::RangeTombstoneIndex;
 use keyrack_vfs::{File, Fs, OpenOptions};
 use std::cmp::Ordering;
@@ -62,6 +63,30 @@ pub(crate) struct Table {
     pub(super) unused_filter: Option<Handle>,
     /// The sequence number of all entries, which have 0 in the file.
     pub(super) sequence: Option<u64>,
+    /// What index and filter take of the memory budget.
+    _memory: [Charge; 2],
+}
+
+/// The memory of an index, with the slots of the cache and the range tombstones.
+fn index_charge(
+    cached: &TableCache,
+    index: &Index,
+    ranges: Option<&RangeTombstoneIndex>,
+) -> Charge {
+    let tombstones = ranges.map_or(0, |ranges| ranges.memory_bytes());
+    let bytes = index.memory_bytes() + cached.slots_bytes() + tombstones;
+    Charge::new(cached.cache(), Holder::Indexes, bytes)
+}
+
+/// Refuses a table that is sorted by another comparator.
+fn check_order(path: &Path, stored: &str, comparator: &Comparator) -> Result<()> {
+    let order = comparator.name();
+    if stored == order {
+        return Ok(());
+    }
+    let place = path.display();
+    let what = format!("{place}: sorted by the comparator '{stored}', not by '{order}'");
+    Err(Error::Usage(what))
 }
 
 impl Table {
@@ -82,13 +107,7 @@ impl Table {
         let reads = &cache.reads().random;
         let (handle, properties) = file.with(|file| read_properties(file, reads))?;
         let damage = |handle: Handle, what| Error::corruption(path, handle.offset, what);
-        if properties.comparator != comparator.name() {
-            let (stored, order) = (properties.comparator, comparator.name());
-            return Err(Error::Usage(format!(
-                "{}: sorted by the comparator '{stored}', not by '{order}'",
-                path.display(),
-            )));
-        }
+        check_order(path, &properties.comparator, comparator)?;
         let read = |part: Handle, block_type| {
             if part.offset < properties.data_bytes || part.end() > handle.offset {
                 return Err(damage(handle, "a property that is a block outside of its place"));
@@ -104,11 +123,14 @@ impl Table {
             parse_range_tombstones(&stored, comparator).map_err(|what| damage(part, what))
         };
         let (mut filter, mut unused_filter) = (None, None);
+        let mut filter_charge = Charge::new(cache, Holder::Filters, 0);
         match &properties.filter {
             Some(FilterBlock { rule, stored }) if filter_policy.knows(rule.as_deref()) => {
-                let parsed =
-                    filter_policy.parse(&read(*stored, BlockType::Filter)?, rule.is_some());
-                filter = Some(parsed.ok_or_else(|| damage(*stored, "a filter of no known form"))?);
+                let bytes = read(*stored, BlockType::Filter)?;
+                let parsed = filter_policy.parse(&bytes, rule.is_some());
+                filter_charge.set(bytes.len());
+                let what = "a filter of no known form";
+                filter = Some(parsed.ok_or_else(|| damage(*stored, what))?);
             }
             other => unused_filter = other.as_ref().map(|it| it.stored),
         }
@@ -124,11 +146,12 @@ impl Table {
             checksum: handle.checksum,
             ..properties.meta
         };
-        let cached = TableCache::new(Arc::clone(cache), number, index.len());
+        let cached = TableCache::new(Arc::clone(cache), number, index.len()).in_order(comparator);
         Ok(Table {
             filter,
             unused_filter,
-            cached: cached.in_order(comparator),
+            _memory: [index_charge(&cached, &index, range_tombstones.as_deref()), filter_charge],
+            cached,
             index,
             comparator: comparator.clone(),
             file,
@@ -231,7 +254,7 @@ impl Table {
         if options.fills_cache() {
             return Ok(self.cached.insert(index, block));
         }
-        Ok(Cached::new(block))
+        Ok(self.cached.lend(block))
     }
 
     /// Reads a block past the cache. Whether its checksum is computed is `verify`.

@@ -146,6 +146,20 @@ impl TableWriter {
         self.offset() + block as u64
     }
 
+    /// Bytes of memory that the table takes while it is written.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let blocks = 2 * self.block.bytes().max(self.options.block_bytes);
+        let kept = self.out.capacity() + self.compressor.memory_bytes();
+        kept + self.index.memory_bytes() + self.filter.memory_bytes() + blocks
+    }
+
+    /// Bytes that [`TableWriter::finish`] takes, and the opening of the table after it: filter and
+    /// index are there as they are made, as they are stored and as they are used.
+    pub(crate) fn finish_bytes(&self) -> usize {
+        let filter = self.filter.stored_bytes();
+        self.memory_bytes() + 4 * (filter + self.index.memory_bytes())
+    }
+
     /// Entries and range deletes so far.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> u64 {

@@ -20,7 +20,7 @@ fn write(
 
 #[test]
 fn an_entry_holds_what_was_written() {
-    let arena = Arena::new(1 << 12);
+    let arena = Arena::new(1 << 12, true);
     for (kind, value) in
         [(Kind::Put, &b"value"[..]), (Kind::Delete, b""), (Kind::DeleteRange, b"z")]
     {
@@ -38,14 +38,14 @@ fn an_entry_holds_what_was_written() {
 #[test]
 #[should_panic(expected = "only range deletions")]
 fn only_range_deletions_are_linked() {
-    let arena = Arena::new(1 << 12);
+    let arena = Arena::new(1 << 12, true);
     let written = write(&arena, 1, Kind::Put, b"key", b"value").unwrap();
     arena.entry(written.handle).other_range();
 }
 
 #[test]
 fn what_is_not_announced_is_unwritten() {
-    let arena = Arena::new(1 << 12);
+    let arena = Arena::new(1 << 12, true);
     put(&arena, 1).unwrap();
     let second = write(&arena, 2, Kind::Put, b"key", b"").unwrap();
     put(&arena, 3).unwrap();
@@ -62,7 +62,7 @@ fn what_is_not_announced_is_unwritten() {
 fn who_comes_too_late_leaves_a_void_entry() {
     let size = Size::of(3, 5, Kind::Put);
     for (bytes, entries_max) in [(100, 10), (1 << 12, 3), (1 << 12, 10)] {
-        let arena = Arena::limited(bytes, entries_max);
+        let arena = Arena::limited(bytes, entries_max, true);
         let empty = arena.state.load(Ordering::Relaxed);
         let mut kept = 0;
         while kept < 4 && put(&arena, kept).is_ok() {
@@ -92,7 +92,7 @@ fn who_comes_too_late_leaves_a_void_entry() {
 /// So does a write of several entries, for each of them that has a number.
 #[test]
 fn a_write_that_comes_too_late_leaves_void_entries() {
-    let arena = Arena::limited(1 << 12, 5);
+    let arena = Arena::limited(1 << 12, 5, true);
     let empty = arena.state.load(Ordering::Relaxed);
     let three = [Size::of(3, 5, Kind::Put); 3].into_iter().sum();
     assert!(arena.reserve_seeing(empty, three).is_ok());
@@ -111,7 +111,7 @@ fn a_write_that_comes_too_late_leaves_void_entries() {
 #[test]
 fn a_large_entry_that_saw_an_older_state_is_placed_behind_it() {
     let large = Size { entries: 1, bytes: 2 * OVERSHOT_UNITS_MAX as usize * UNIT_BYTES };
-    let arena = Arena::new(large.bytes() + (1 << 12));
+    let arena = Arena::new(large.bytes() + (1 << 12), true);
     let empty = arena.state.load(Ordering::Relaxed);
     put(&arena, 1).unwrap();
     let room = arena.reserve_seeing(empty, large).unwrap();
