@@ -337,6 +337,8 @@ fn describe_tables(
     part: Part,
     header: &mut Header,
 ) {
+    // What is not given has the size that the memory budget has for it.
+    let options = &options.clone().divided().unwrap_or_else(|_| options.clone());
     let is_snappy = options.compression.first() == Some(&Compression::Snappy);
     header.flag("Snappy", is_snappy);
     if part != Part::Bulk {
