@@ -11,10 +11,7 @@
 //! | memory | `memory.limit_in_bytes`, huge when none | `memory.max`: bytes, or `max` |
 
 use super::Host;
-use super::proc::{Mount, mounts, strip_dir};
-
-/// Levels of a hierarchy that are read at most.
-const LEVELS_MAX: usize = 64;
+use keyrack_vfs::{ControlGroup, control_groups};
 
 /// Version 1 writes "no limit" as the largest multiple of the page size; above this is none.
 const MEMORY_LIMIT_MAX: u64 = 1 << 60;
@@ -39,7 +36,7 @@ pub(super) struct Limits {
 /// Reads the limits; `None` when the kernel does not name the groups. O(groups x depth) reads.
 pub(super) fn limits(host: &dyn Host) -> Option<Limits> {
     let mut limits = Limits::default();
-    for Group { controllers, dirs } in groups(host)? {
+    for ControlGroup { controllers, dirs } in groups(host)? {
         for dir in &dirs {
             for controller in controllers.split(',') {
                 match controller {
@@ -74,63 +71,10 @@ pub(crate) fn group_dirs(host: &dyn Host) -> Option<Vec<String>> {
     groups(host)?.into_iter().find(|group| group.controllers.is_empty()).map(|group| group.dirs)
 }
 
-/// A group of this process.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Group {
-    /// Names of its controllers with commas between; empty in version 2.
-    pub(super) controllers: String,
-    /// Its directory, and those of its ancestors up to the mount point.
-    pub(super) dirs: Vec<String>,
-}
-
-impl Group {
-    pub(super) fn dir(&self) -> &str {
-        &self.dirs[0]
-    }
-
-    /// Whether it is the hierarchy's root, as far as can be seen.
-    pub(super) fn is_root(&self) -> bool {
-        self.dirs.len() == 1
-    }
-}
-
 /// The groups of this process, one a hierarchy that can be seen; `None` when the kernel does not
 /// name them.
-pub(super) fn groups(host: &dyn Host) -> Option<Vec<Group>> {
-    let groups = host.read("/proc/self/cgroup")?;
-    let mounts = mounts(&host.read("/proc/self/mountinfo").unwrap_or_default());
-    let own = |line: &str| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
-        let is_its = |mount: &&Mount| match controllers.split(',').next() {
-            None | Some("") => mount.fstype == "cgroup2",
-            Some(name) => {
-                mount.fstype == "cgroup" && mount.super_options.iter().any(|own| own == name)
-            }
-        };
-        let dirs = levels(mounts.iter().find(is_its)?, path);
-        Some(Group { controllers: controllers.to_owned(), dirs })
-    };
-    Some(groups.lines().filter_map(own).collect())
-}
-
-/// Directories of the group and its ancestors, up to the mount point; at least one.
-fn levels(mount: &Mount, path: &str) -> Vec<String> {
-    let below = if path.starts_with("/..") {
-        ""
-    } else {
-        strip_dir(path, &mount.root).unwrap_or_else(|| path.trim_start_matches('/'))
-    };
-    let names: Vec<&str> = below.split('/').filter(|name| !name.is_empty()).collect();
-    let depth = names.len().min(LEVELS_MAX);
-    let point = mount.point.trim_end_matches('/');
-    (0..=depth)
-        .rev()
-        .map(|count| {
-            let tail: String = names[..count].iter().map(|name| format!("/{name}")).collect();
-            format!("{point}{tail}")
-        })
-        .collect()
+pub(super) fn groups(host: &dyn Host) -> Option<Vec<ControlGroup>> {
+    control_groups(&|path| host.read(path))
 }
 
 fn quota_v2(host: &dyn Host, dir: &str) -> Option<Limit<f64>> {

@@ -13,8 +13,9 @@
 //! probe names it once.
 
 use super::Host;
-use super::cgroup::{Group, groups};
+use super::cgroup::groups;
 use keyrack_record::CgroupUse;
+use keyrack_vfs::ControlGroup;
 
 /// Parts of a second in which version 1 counts user and system time: `USER_HZ`, which is 100 on
 /// every architecture that Linux still has.
@@ -28,7 +29,7 @@ impl CgroupTotals {
     /// Reads the files of the group. O(files).
     pub(crate) fn read(host: &dyn Host) -> CgroupTotals {
         let groups = groups(host).unwrap_or_default();
-        let dir = |name: &str| of_controller(&groups, name).map(Group::dir);
+        let dir = |name: &str| of_controller(&groups, name).map(ControlGroup::dir);
         let (mut two, mut one) = (CgroupUse::default(), CgroupUse::default());
         let own = groups.iter().find(|own| own.controllers.is_empty());
         if let Some(own) = own {
@@ -70,7 +71,7 @@ impl CgroupTotals {
 /// The facts of a probe: which group, by which version, and what of it is told.
 pub(crate) fn cgroup_info(host: &dyn Host) -> Vec<(String, String)> {
     let groups = groups(host).unwrap_or_default();
-    let shown = |own: Option<&Group>| match own {
+    let shown = |own: Option<&ControlGroup>| match own {
         Some(own) if own.is_root() => format!("{} (the root: the whole machine)", own.dir()),
         Some(own) => own.dir().to_owned(),
         None => super::NOT_AVAILABLE.to_owned(),
@@ -100,7 +101,7 @@ pub(crate) fn cgroup_info(host: &dyn Host) -> Vec<(String, String)> {
 }
 
 /// The group of version 1 that has a controller.
-fn of_controller<'g>(groups: &'g [Group], name: &str) -> Option<&'g Group> {
+fn of_controller<'g>(groups: &'g [ControlGroup], name: &str) -> Option<&'g ControlGroup> {
     groups.iter().find(|group| group.controllers.split(',').any(|own| own == name))
 }
 
