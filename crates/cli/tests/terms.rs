@@ -132,6 +132,32 @@ fn sections_and_flags_win_over_the_common_settings() {
     assert!(terms(&lab.json("r.json"), "flodb").unwrap().contains("durability=none"));
 }
 
+/// One number for the memory of a store, by itself or beside the sizes that it had before.
+#[test]
+fn flodb_is_given_a_memory_budget() {
+    let lab = Lab::with_dir("data");
+    let line = "bench --config c.toml --data-dir data --backend flodb --ops 50 --items 200 \
+                --probe none ycsb/a";
+    let with = |section: &str| {
+        lab.write("c.toml", format!("[flodb]\n{section}\n"));
+        lab.run(line)
+    };
+    with("memory_budget = \"16M\"").exits(0).says("engine=flodb");
+    with("memory_budget = \"auto\"").exits(0);
+    with("memory_budget = \"32M\"\nmemory_bytes = \"1M\"\ncache_bytes = \"8M\"").exits(0);
+    with("memory_budget = \"1M\"").refuses(&["memory_budget", "at least 8388608", "1048576"]);
+    with("memory_budget = \"lots\"").refuses(&["memory_budget", "'lots' is not a size"]);
+    with("memory_budget = \"16M\"\ncache_bytes = \"32M\"").refuses(&[
+        "memory_budget",
+        "a cache of 33554432 bytes",
+        "give at least",
+    ]);
+    with("memory_budgets = \"16M\"").refuses(&["did you mean 'memory_budget'?"]);
+    // The section of all engines has what all of them have.
+    lab.write("c.toml", "[common]\nmemory_budget = \"16M\"\n");
+    lab.run(line).refuses(&["c.toml:2:", "memory_budget"]);
+}
+
 /// With a question mark an engine may be missing; without, its absence is refused with the remedy.
 #[test]
 fn an_engine_whose_library_is_missing_can_be_left_out() {

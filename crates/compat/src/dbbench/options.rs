@@ -62,7 +62,12 @@ const OPTIONS: &[Opt] = &[
         "Bytes of a table that a compaction writes [table_bytes]",
     ),
     value("block_size", NONE, "BYTES", "Bytes of a block of a table [block_bytes]"),
-    value("cache_size", NONE, "BYTES", "Bytes of blocks kept in memory (-1: 64 MiB) [cache_bytes]"),
+    value(
+        "cache_size",
+        NONE,
+        "BYTES",
+        "Bytes of blocks kept in memory (-1: by the memory) [cache_bytes]",
+    ),
     value("bloom_bits", NONE, "N", "Bits of a filter for each key (-1: 10) [filter_bits]"),
     value("open_files", NONE, "N", "Files of tables open at once (0: 512) [files_max]"),
     value("compression", NONE, "0|1", "0: none; 1: Snappy on every level (none, none, LZ4)"),
