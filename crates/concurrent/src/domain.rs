@@ -51,10 +51,9 @@
 
 use crate::part::Part;
 use crate::record::{IDLE, Member, Record};
-use crate::retired::{Ended, Era, Interval, Orphans, Retired};
+use crate::retired::{Era, Interval, Lent, Orphans, Retired};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use crossbeam_utils::CachePadded;
-use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
@@ -87,7 +86,8 @@ pub(crate) struct Domain {
     /// First of the records of all threads, past and present.
     records: AtomicPtr<Record>,
     orphans: Mutex<Orphans>,
-    /// The number of orphans, changed under the lock. A reader without the lock may see an old one.
+    /// The number of orphans that can be lent, changed under the lock. A reader without the lock
+    /// may see an old one.
     orphans_count: AtomicUsize,
 }
 
@@ -164,28 +164,33 @@ impl Domain {
     pub(crate) fn hand_over(&self, member: Member) {
         let record = member.record();
         self.stamp(record);
-        self.leave_orphans(record.private.waiting.borrow_mut().drain_all());
+        let left = record.private.waiting.borrow_mut().drain_all();
+        if !left.is_empty() {
+            self.change_orphans(|orphans| orphans.extend(left));
+        }
         self.count(record);
     }
 
-    /// Adds objects to those that have no thread. Only stamped ones.
-    fn leave_orphans(&self, left: Vec<Ended>) {
-        if !left.is_empty() {
-            let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-            orphans.extend(left);
-            self.orphans_count.store(orphans.objects(), Ordering::Relaxed);
+    /// Some of the objects that have no thread, to look through and to give back.
+    fn lend_orphans(&self) -> Lent {
+        if self.orphans_count.load(Ordering::Relaxed) == 0 {
+            return Lent::none();
+        }
+        self.change_orphans(|orphans| orphans.lend(ORPHANS_LENT_MAX))
+    }
+
+    /// Gives back those that are still held. The others count elsewhere already.
+    fn give_back_orphans(&self, lent: Lent) {
+        if !lent.is_none() {
+            self.change_orphans(|orphans| orphans.take_back(lent));
         }
     }
 
-    /// Some of the objects that have no thread, to look through and to leave again.
-    fn lend_orphans(&self) -> Vec<Ended> {
-        if self.orphans_count.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
-        }
+    fn change_orphans<R>(&self, change: impl FnOnce(&mut Orphans) -> R) -> R {
         let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-        let lent = orphans.lend(ORPHANS_LENT_MAX);
-        self.orphans_count.store(orphans.objects(), Ordering::Relaxed);
-        lent
+        let result = change(&mut orphans);
+        self.orphans_count.store(orphans.lendable(), Ordering::Relaxed);
+        result
     }
 
     /// Pins once more.
@@ -317,16 +322,16 @@ impl Domain {
             return;
         }
         // Also when a destructor panics. What was due after it then waits for the next scan.
-        let _done = Done(&private.freeing);
-        {
+        let _done = Done(record);
+        let lent = {
             let mut waiting = private.waiting.borrow_mut();
             let mut lent = self.lend_orphans();
-            if waiting.objects() == 0 && lent.is_empty() && private.due.borrow().objects() == 0 {
+            if waiting.objects() == 0 && lent.is_none() && private.due.borrow().objects() == 0 {
                 return;
             }
             // F of the header. Pairs with the fence of whoever reserves.
             if !record.reserved.fences.heavy() {
-                self.leave_orphans(lent);
+                self.give_back_orphans(lent);
                 return;
             }
             let intervals = waiting.intervals();
@@ -340,18 +345,20 @@ impl Domain {
             }
             let mut due = private.due.borrow_mut();
             waiting.sort_out(&mut due);
-            waiting.sort_out_others(&mut lent, &mut due);
-            self.leave_orphans(lent);
-        }
+            waiting.sort_out_others(&mut lent.list, &mut due);
+            lent
+        };
         self.count(record);
+        self.give_back_orphans(lent);
         loop {
             // No borrow lasts while the object is freed.
             let next = private.due.borrow_mut().pop();
             let Some(object) = next else { break };
-            record.shared.count_freed(object.bytes);
+            private.in_free.set(Some(object.bytes));
             // SAFETY: whoever retired it said how to free it; the header shows that nobody holds
             // it.
             unsafe { (object.free)(object.word) };
+            record.count_freed();
         }
     }
 
@@ -359,12 +366,19 @@ impl Domain {
     fn count(&self, record: &Record) {
         let waiting = record.private.waiting.borrow();
         let due = record.private.due.borrow();
-        let objects = waiting.objects() + due.objects();
-        record.shared.set_waiting(objects, waiting.bytes() + due.bytes());
+        let in_free = record.private.in_free.get();
+        let objects = waiting.objects() + due.objects() + usize::from(in_free.is_some());
+        let bytes = waiting.bytes() + due.bytes() + in_free.unwrap_or(0);
+        record.shared.set_waiting(objects, bytes);
     }
 
     /// What waits and who is pinned. An estimate while threads are at work. O(records).
+    ///
+    /// What was retired before counts until it is freed. It may move between threads and orphans
+    /// meanwhile. Then it counts at both places for a moment, and the orphans change under the lock
+    /// that is held here.
     pub(crate) fn pressure(&self) -> Pressure {
+        let orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
         let mut pressure = Pressure::default();
         let mut lowest = IDLE;
         for record in self.records() {
@@ -376,9 +390,9 @@ impl Domain {
             lowest = lowest.min(lower);
         }
         pressure.oldest_pin_eras = self.era.load(Ordering::Relaxed).saturating_sub(lowest);
-        let orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-        pressure.objects += orphans.objects() as u64;
-        pressure.bytes += orphans.bytes() as u64;
+        let (objects, bytes) = orphans.waiting();
+        pressure.objects += objects as u64;
+        pressure.bytes += bytes as u64;
         pressure
     }
 
@@ -445,10 +459,11 @@ fn raise(member: Member, era: u64) {
 }
 
 /// Ends the freeing of a scan.
-struct Done<'a>(&'a Cell<bool>);
+struct Done<'a>(&'a Record);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
-        self.0.set(false);
+        self.0.count_freed();
+        self.0.private.freeing.set(false);
     }
 }

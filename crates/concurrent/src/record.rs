@@ -59,6 +59,8 @@ pub(crate) struct Private {
     pub(crate) due: RefCell<Due>,
     /// Whether the owner is freeing what is due, further up its stack.
     pub(crate) freeing: Cell<bool>,
+    /// Bytes of the object that is being freed. It waits until that is done.
+    pub(crate) in_free: Cell<Option<usize>>,
 }
 
 // SAFETY: other threads reach a record through the list of its domain, and use its atomics alone.
@@ -87,6 +89,7 @@ impl Record {
                 waiting: RefCell::new(Waiting::new()),
                 due: RefCell::new(Due::new()),
                 freeing: Cell::new(false),
+                in_free: Cell::new(None),
             }),
         }
     }
@@ -99,6 +102,13 @@ impl Record {
             && owned.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
+    /// The object that is being freed waits no more, if there is one. Owner only.
+    pub(crate) fn count_freed(&self) {
+        if let Some(bytes) = self.private.in_free.take() {
+            self.shared.count_freed(bytes);
+        }
+    }
+
     /// The last act of an owner.
     pub(crate) fn disown(&self) {
         self.shared.owned.store(false, Ordering::Release);
@@ -108,12 +118,14 @@ impl Record {
 impl Shared {
     /// What waits here: objects and bytes.
     pub(crate) fn waiting(&self) -> (u64, u64) {
-        (self.objects.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+        // Acquire pairs with the Release of `set_waiting`: whoever sees that an object waits no
+        // more sees what freeing it did.
+        (self.objects.load(Ordering::Acquire), self.bytes.load(Ordering::Relaxed))
     }
 
     /// Owner only, as the next two.
     pub(crate) fn set_waiting(&self, objects: usize, bytes: usize) {
-        self.objects.store(objects as u64, Ordering::Relaxed);
+        self.objects.store(objects as u64, Ordering::Release);
         self.bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
@@ -122,7 +134,7 @@ impl Shared {
         self.set_waiting(objects as usize + 1, bytes as usize + object_bytes);
     }
 
-    pub(crate) fn count_freed(&self, object_bytes: usize) {
+    fn count_freed(&self, object_bytes: usize) {
         let (objects, bytes) = self.waiting();
         self.set_waiting(objects as usize - 1, bytes as usize - object_bytes);
     }

@@ -228,35 +228,68 @@ impl Due {
 /// none that goes idle keeps it.
 pub(crate) struct Orphans {
     list: VecDeque<Ended>,
+    /// All that wait, with those that are lent.
+    objects: usize,
     bytes: usize,
+}
+
+/// Orphans that a thread looks through. Those that it takes out of the list are its own, and count
+/// there before the others come back by [`Orphans::take_back`].
+pub(crate) struct Lent {
+    pub(crate) list: Vec<Ended>,
+    objects: usize,
+    bytes: usize,
+}
+
+impl Lent {
+    pub(crate) const fn none() -> Self {
+        Lent { list: Vec::new(), objects: 0, bytes: 0 }
+    }
+
+    /// Whether nothing was lent.
+    pub(crate) fn is_none(&self) -> bool {
+        self.objects == 0
+    }
 }
 
 impl Orphans {
     pub(crate) const fn new() -> Self {
-        Orphans { list: VecDeque::new(), bytes: 0 }
+        Orphans { list: VecDeque::new(), objects: 0, bytes: 0 }
     }
 
-    pub(crate) fn objects(&self) -> usize {
+    /// Those that can be lent.
+    pub(crate) fn lendable(&self) -> usize {
         self.list.len()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+    /// Objects and bytes of all.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.objects, self.bytes)
     }
 
     pub(crate) fn extend(&mut self, list: Vec<Ended>) {
-        self.bytes += list.iter().map(|ended| ended.object.bytes).sum::<usize>();
+        self.objects += list.len();
+        self.bytes += bytes_of(&list);
         self.list.extend(list);
     }
 
-    /// Lends those that nobody has looked at for longest, and at most `objects_max`. What is still
-    /// held comes back by [`Orphans::extend`].
-    pub(crate) fn lend(&mut self, objects_max: usize) -> Vec<Ended> {
-        let lent: Vec<Ended> = self.list.drain(..self.list.len().min(objects_max)).collect();
-        self.bytes -= lent.iter().map(|ended| ended.object.bytes).sum::<usize>();
+    /// Lends those that nobody has looked at for longest, and at most `objects_max`.
+    pub(crate) fn lend(&mut self, objects_max: usize) -> Lent {
+        let list: Vec<Ended> = self.list.drain(..self.list.len().min(objects_max)).collect();
         if self.list.is_empty() {
             self.list = VecDeque::new();
         }
-        lent
+        Lent { objects: list.len(), bytes: bytes_of(&list), list }
     }
+
+    /// Takes what is left of it, which is still held.
+    pub(crate) fn take_back(&mut self, lent: Lent) {
+        self.objects -= lent.objects;
+        self.bytes -= lent.bytes;
+        self.extend(lent.list);
+    }
+}
+
+fn bytes_of(list: &[Ended]) -> usize {
+    list.iter().map(|ended| ended.object.bytes).sum()
 }

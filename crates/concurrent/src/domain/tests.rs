@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::retired::{BATCH_BYTES, BATCH_OBJECTS, SCAN_BYTES_MIN, SCAN_OBJECTS_MIN};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, mpsc};
@@ -358,4 +359,62 @@ fn a_domain_that_ends_frees_what_is_left() {
     assert_eq!(dropped(&drops), 0);
     drop(domain);
     assert_eq!(dropped(&drops), 3);
+}
+
+/// It left the count before it was freed.
+#[test]
+fn what_is_being_freed_still_waits() {
+    struct Looks<'a> {
+        domain: &'a Domain,
+        found: &'a Cell<Pressure>,
+    }
+    impl Drop for Looks<'_> {
+        fn drop(&mut self) {
+            let member = self.domain.join();
+            self.domain.retire_boxed(member, (), 30, self.domain.birth());
+            self.domain.hand_over(member);
+            self.found.set(self.domain.pressure());
+            self.domain.flush(member);
+            self.domain.leave_for_good(member);
+        }
+    }
+    let (domain, found) = (Domain::new(), Cell::new(Pressure::default()));
+    let member = domain.join();
+    domain.retire_boxed(member, (), 20, domain.birth());
+    let looks = Looks { domain: &domain, found: &found };
+    domain.retire_boxed(member, looks, 10, domain.birth());
+    domain.flush(member);
+    let Pressure { objects, bytes, .. } = found.get();
+    assert_eq!((objects, bytes), (3, 60), "this one, the next one, and the one that it retires");
+    assert_eq!(domain.pressure(), Pressure::default());
+    domain.leave_for_good(member);
+}
+
+/// What a thread looks through that no thread has retired was nowhere in the count meanwhile.
+#[test]
+fn nothing_waits_means_that_everything_is_freed() {
+    const ROUNDS: usize = 20_000;
+    let (domain, drops, is_done) = (Domain::new(), drops_of(ROUNDS), AtomicU32::new(0));
+    let missed = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let member = domain.join();
+            while is_done.load(Ordering::Relaxed) == 0 {
+                domain.flush(member);
+            }
+            domain.leave_for_good(member);
+        });
+        let member = domain.join();
+        let missed = (0..ROUNDS).find(|&round| {
+            domain.retire_counted(member, &drops, round, domain.birth());
+            domain.hand_over(member);
+            while domain.pressure().objects > 0 {
+                std::hint::spin_loop();
+            }
+            drops[round].load(Ordering::Relaxed) == 0
+        });
+        is_done.store(1, Ordering::Relaxed);
+        domain.leave_for_good(member);
+        missed
+    });
+    assert_eq!(missed, None);
 }
