@@ -97,7 +97,7 @@ impl Watched {
     fn check_counted(&self) {
         let (there, counted) = (self.bytes(), self.number("memory_counted_bytes"));
         let differs = there.abs_diff(counted);
-        assert!(differs < self.budget / 10, "{there}, not {counted}: {}", self.parts());
+        assert!(differs < self.budget / 20, "{there}, not {counted}: {}", self.parts());
     }
 
     fn parts(&self) -> String {
