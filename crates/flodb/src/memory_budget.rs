@@ -39,6 +39,9 @@ const STEPS: usize = 128;
 /// and sorted runs are beside them. Entries of 136 bytes take 1.3 times their bytes.
 pub(crate) const FULL_HALVES: usize = 3;
 
+/// The same of entries of 40 bytes.
+const SMALL_ENTRIES_HALVES: usize = 4;
+
 /// Blocks outside of the cache that do not take from it, in steps.
 const OUTSIDE_STEPS: usize = 2;
 
@@ -191,6 +194,12 @@ impl MemoryBudget {
             + self.memtables_reserved.load(Ordering::Relaxed)
             + self.outside().saturating_sub(OUTSIDE_STEPS * self.step());
         self.bytes.saturating_sub(others)
+    }
+
+    /// Whether less is left than what so many full memtables may take, by the last look at the
+    /// memtables.
+    pub(crate) fn is_short_of(&self, memtables: usize) -> bool {
+        self.left() < memtables.saturating_mul(self.memtable_bytes / 2 * SMALL_ENTRIES_HALVES)
     }
 
     /// Asks the memtables for their sizes.
@@ -363,6 +372,8 @@ mod tests {
         write(&memtables[1]);
         memtables.push(memtable());
         budget.add_memtable(&memtables[2]);
+        let left = budget.left() / (2 << 20);
+        assert_eq!([left, left + 1].map(|more| budget.is_short_of(more)), [false, true]);
         let taken = BUDGET - full - budget.left();
         assert!((1_800_000..2_800_000).contains(&taken), "{taken}");
         assert!(budget.memtable_memory().bytes() >= 1_800_000);
@@ -449,5 +460,6 @@ mod tests {
         let _index = Charge::new(&cache, Holder::Indexes, 1 << 40);
         assert_eq!(budget.left(), usize::MAX);
         assert_eq!(cache.capacity_bytes(), 10_000);
+        assert!(!budget.is_short_of(1000));
     }
 }

@@ -15,8 +15,9 @@
 //! that has retired it notices. A writer may do nothing more for hours, and the files would stay as
 //! long; so the thread retires them, and looks again until they are gone, for a while.
 //!
-//! **Flushes leave little.** Where the thread gets no processor, a flush that finds the queue long
-//! frees what it leaves. Else memtables that nobody needs could be more than those in use.
+//! **When memory is short** a flush frees what waits, and waits for what the thread is about.
+//! Otherwise, where the thread gets no processor, memtables that nobody needs could be more than
+//! those in use.
 //!
 //! **At the end** the queue closes: the thread frees what is left. What comes later, from iterators
 //! that outlive the store, is freed where it is dropped.
@@ -39,14 +40,13 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_secs(4);
 /// What somebody held: memtables, tables.
 type Held = Box<dyn Any + Send>;
 
-/// A flush leaves nothing to the thread where so much waits for it.
-const WAITING_MAX: usize = 2;
-
 /// What waits to be freed.
 #[derive(Default)]
 pub(crate) struct Garbage {
     state: Mutex<State>,
     changed: Condvar,
+    /// Held by whoever frees what was in the queue, from before it is taken out.
+    freeing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -92,25 +92,12 @@ impl Garbage {
         free_retired();
     }
 
-    /// As [`Garbage::leave_exchanged`], after a flush or a compaction. It is freed here if the
-    /// queue is long.
-    pub(crate) fn leave_installed(&self, old: Exchanged<Arc<ReadState>>) {
-        self.leave_behind(old, WAITING_MAX);
-        free_retired();
-    }
-
     /// Leaves something to the thread, if there is one. Otherwise it is freed here, as is what the
     /// thread itself drops.
     pub(crate) fn leave(&self, held: impl Any + Send) {
-        self.leave_behind(held, usize::MAX);
-    }
-
-    /// Leaves something to the thread if less than `most` waits for it.
-    fn leave_behind(&self, held: impl Any + Send, most: usize) {
         let held: Held = Box::new(held);
         let mut state = lock(&self.state);
-        let has_room = state.held.len() < most;
-        if state.is_open && has_room && state.thread != Some(thread::current().id()) {
+        if state.is_open && state.thread != Some(thread::current().id()) {
             state.held.push(held);
             state.left += 1;
             drop(state);
@@ -131,6 +118,25 @@ impl Garbage {
         }
     }
 
+    /// Frees everything that was left before, and what that leaves: read states leave tables and
+    /// memtables. Not what readers look at.
+    pub(crate) fn free_now(&self) {
+        while self.free_queue() > 0 {}
+    }
+
+    /// Frees what is in the queue, and says how much that was.
+    fn free_queue(&self) -> usize {
+        // One at a time, so that `freed` tells which ones. No panic leaves anything half changed.
+        let _freeing = self.freeing.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = std::mem::take(&mut lock(&self.state).held);
+        let count = held.len();
+        drop(held);
+        free_retired();
+        lock(&self.state).freed += count as u64;
+        self.changed.notify_all();
+        count
+    }
+
     /// The thread: frees until the queue is closed and empty, and calls `freed` each time.
     pub(super) fn run(&self, freed: impl Fn()) {
         let _closes = ClosesAtEnd(self);
@@ -146,19 +152,14 @@ impl Garbage {
                 let waited = self.changed.wait_while(state, is_idle);
                 waited.unwrap_or_else(PoisonError::into_inner)
             };
-            let held = std::mem::take(&mut state.held);
-            if held.is_empty() && !state.is_open {
+            if state.held.is_empty() && !state.is_open {
                 return;
             }
-            let count = held.len() as u64;
-            pause = if count > 0 { LOOK_AGAIN } else { pause.saturating_mul(LOOK_AGAIN_FACTOR) };
             drop(state);
-            drop(held);
-            free_retired();
+            let count = self.free_queue();
+            pause = if count > 0 { LOOK_AGAIN } else { pause.saturating_mul(LOOK_AGAIN_FACTOR) };
             freed();
             state = lock(&self.state);
-            state.freed += count;
-            self.changed.notify_all();
         }
     }
 }
@@ -218,20 +219,20 @@ mod tests {
 
     /// Flushed memtables were more than the memory budget while the thread got no processor.
     #[test]
-    fn a_flush_frees_what_is_too_much_for_the_queue() {
-        struct Counted(Arc<AtomicUsize>);
-        impl Drop for Counted {
+    fn a_flush_frees_what_waits_and_what_that_leaves() {
+        struct Leaves(Arc<Garbage>, Arc<AtomicUsize>, usize);
+        impl Drop for Leaves {
             fn drop(&mut self) {
-                self.0.fetch_add(1, Ordering::Relaxed);
+                let Leaves(garbage, freed, more) = self;
+                freed.fetch_add(1, Ordering::Relaxed);
+                if *more > 0 {
+                    garbage.leave(Leaves(Arc::clone(garbage), Arc::clone(freed), *more - 1));
+                }
             }
         }
-        let garbage = Garbage::default();
+        let garbage = Arc::new(Garbage::default());
         garbage.open();
         let freed = Arc::new(AtomicUsize::new(0));
-        let leave = || {
-            garbage.leave_behind(Counted(Arc::clone(&freed)), WAITING_MAX);
-            freed.load(Ordering::Relaxed)
-        };
         let (goes_on, waits) = mpsc::channel();
         thread::scope(|scope| {
             let frees = scope.spawn(|| garbage.run(|| ()));
@@ -239,12 +240,32 @@ mod tests {
             while !lock(&garbage.state).held.is_empty() {
                 thread::yield_now();
             }
-            assert_eq!([leave(), leave(), leave(), leave()], [0, 0, 1, 2]);
+            garbage.leave(Leaves(Arc::clone(&garbage), Arc::clone(&freed), 3));
+            let flush = scope.spawn(|| {
+                garbage.free_now();
+                freed.load(Ordering::Relaxed)
+            });
+            // The thread has the first. Nothing is freed before it.
+            assert_eq!(freed.load(Ordering::Relaxed), 0);
             goes_on.send(()).unwrap();
+            assert_eq!(flush.join().unwrap(), 4);
+            garbage.wait();
             garbage.close();
             frees.join().unwrap();
         });
-        assert_eq!(freed.load(Ordering::Relaxed), 4);
+    }
+
+    /// Without the thread, all is freed by whoever asks.
+    #[test]
+    fn what_waits_is_freed_also_before_the_thread_begins() {
+        let garbage = Garbage::default();
+        garbage.open();
+        let (goes_on, waits) = mpsc::channel();
+        goes_on.send(()).unwrap();
+        garbage.leave(Slow(waits));
+        garbage.free_now();
+        assert!(goes_on.send(()).is_err(), "it is gone");
+        garbage.wait();
     }
 
     /// The thread was gone and its waiters were not told.
