@@ -50,6 +50,7 @@ mod dump;
 mod engine;
 mod error;
 mod file_cache;
+mod file_writer;
 mod filter;
 mod filter_policy;
 mod iterator;

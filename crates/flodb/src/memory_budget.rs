@@ -1,4 +1,4 @@
-//! Who holds the memory of a store, and what is left of the budget for the block cache.
+//! The memory budget of a store: who holds how much of it, and what is left for the block cache.
 //!
 //! ```text
 //!   budget   | memtables | tables: index, filter, state | cursors | writers | fixed | margin |

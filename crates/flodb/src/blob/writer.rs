@@ -8,26 +8,20 @@ use super::format::{BlobIndex, BlobMeta, append_record, footer, header};
 use crate::checksum::Growing;
 use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
+use crate::file_writer::FileWriter;
 use keyrack_vfs::File;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes that are gathered for one write.
-const WRITE_BYTES: usize = 256 << 10;
-
 /// A blob file that is being written. Dropped before [`BlobWriter::finish`], it leaves a file that
 /// is no blob file.
 pub(crate) struct BlobWriter {
-    file: Arc<dyn File>,
+    /// Complete records.
+    out: FileWriter,
     meta: BlobMeta,
     /// Of the checksums of all records.
     digest: Growing,
     compressor: Compressor,
-    /// Complete records from `written` of the file on.
-    out: Vec<u8>,
-    written: u64,
-    /// Writes of the file.
-    writes: u64,
 }
 
 impl BlobWriter {
@@ -36,14 +30,13 @@ impl BlobWriter {
     /// # Errors
     /// [`Error::Usage`] if the compression is refused.
     pub(crate) fn new(file: Arc<dyn File>, number: u64, compression: Compression) -> Result<Self> {
+        let mut out = FileWriter::new(file);
+        out.gather(|out, _| out.extend_from_slice(&header(number, compression)));
         Ok(BlobWriter {
-            file,
+            out,
             meta: BlobMeta { number, ..BlobMeta::default() },
             digest: Growing::new(0),
             compressor: Compressor::new(compression)?,
-            out: header(number, compression).to_vec(),
-            written: 0,
-            writes: 0,
         })
     }
 
@@ -67,22 +60,21 @@ impl BlobWriter {
             let what = format!("a value of {} bytes is too large for a blob file", value.len());
             return Err(Error::Usage(what));
         };
-        let offset = self.written + self.out.len() as u64;
-        let place = (self.meta.number, offset);
-        let sum = append_record(&mut self.out, place, user_key, sequence, stored);
+        let file = self.meta.number;
+        let (offset, sum) = self.out.gather(|out, offset| {
+            (offset, append_record(out, (file, offset), user_key, sequence, stored))
+        });
         self.digest.add(&sum.to_le_bytes());
-        let index = BlobIndex { file: self.meta.number, offset, stored_bytes };
+        let index = BlobIndex { file, offset, stored_bytes };
         self.meta.records += 1;
         self.meta.record_bytes += index.record_bytes(user_key);
-        if self.out.len() >= WRITE_BYTES {
-            self.flush()?;
-        }
+        self.out.write_full()?;
         Ok(index)
     }
 
-    /// Bytes of memory of what is gathered.
+    /// Bytes of memory that the file takes while it is written.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.out.capacity()
+        self.out.memory_bytes() + self.compressor.memory_bytes()
     }
 
     /// Bytes of the records so far.
@@ -97,18 +89,9 @@ impl BlobWriter {
     /// Those of the file system. The file is not a blob file then.
     pub(crate) fn finish(mut self) -> Result<(BlobMeta, u64)> {
         self.meta.digest = self.digest.checksum();
-        self.out.extend_from_slice(&footer(&self.meta));
-        self.flush()?;
-        self.file.sync_data()?;
-        Ok((self.meta, self.writes))
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.file.write_at(self.written, &self.out)?;
-        self.written += self.out.len() as u64;
-        self.writes += 1;
-        self.out.clear();
-        Ok(())
+        self.out.gather(|out, _| out.extend_from_slice(&footer(&self.meta)));
+        let (_, writes) = self.out.finish()?;
+        Ok((self.meta, writes))
     }
 }
 

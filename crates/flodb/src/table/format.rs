@@ -76,14 +76,13 @@ impl Handle {
 /// Appends a block to `out`, which begins at `base` of the file.
 pub(super) fn append_block(
     out: &mut Vec<u8>,
-    base: u64,
+    offset: u64,
     block_type: BlockType,
     codec: Codec,
     contents: &[u8],
 ) -> Handle {
     debug_assert!(contents.len() <= BLOCK_BYTES_MAX, "the writer limits blocks");
     let at = out.len();
-    let offset = base + at as u64;
     out.extend_from_slice(contents);
     out.extend_from_slice(&[block_type as u8, codec as u8]);
     let checksum = checksum(&out[at..], offset);

@@ -13,15 +13,13 @@ use crate::blob::{BlobIndex, add_share};
 use crate::block::BlockBuilder;
 use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
+use crate::file_writer::FileWriter;
 use crate::filter_policy::{FilterPolicy, KeyCollector};
 use crate::key::{self, Comparator, Kind, Parsed};
 use crate::range_tombstones::RangeTombstone;
 use keyrack_vfs::File;
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
-
-/// Bytes that are gathered for one write.
-const WRITE_BYTES: usize = 256 << 10;
 
 /// How a table is made. A reader needs none of it but the comparator.
 #[derive(Clone, Debug)]
@@ -54,7 +52,8 @@ impl Default for TableOptions {
 /// no table.
 #[derive(Debug)]
 pub(crate) struct TableWriter {
-    file: Arc<dyn File>,
+    /// Complete blocks.
+    out: FileWriter,
     options: TableOptions,
     compressor: Compressor,
     block: BlockBuilder,
@@ -65,11 +64,6 @@ pub(crate) struct TableWriter {
     ranges: Vec<RangeTombstone>,
     /// The last internal key.
     last: Vec<u8>,
-    /// Complete blocks from `written` of the file on.
-    out: Vec<u8>,
-    written: u64,
-    /// Writes of the file.
-    writes: u64,
     meta: TableMeta,
     /// The first failure is final: the file is unknown behind it.
     failed: Option<Error>,
@@ -82,7 +76,7 @@ impl TableWriter {
     /// [`Error::Usage`] if the compression is refused.
     pub(crate) fn new(file: Arc<dyn File>, options: TableOptions) -> Result<Self> {
         Ok(TableWriter {
-            file,
+            out: FileWriter::new(file),
             compressor: Compressor::new(options.compression)?,
             block: BlockBuilder::new(options.restart_interval),
             filter: KeyCollector::new(&options.filter_policy, options.filter_bits_per_key),
@@ -91,9 +85,6 @@ impl TableWriter {
             unindexed: None,
             ranges: Vec::new(),
             last: Vec::new(),
-            out: Vec::new(),
-            written: 0,
-            writes: 0,
             meta: TableMeta { sequence_min: u64::MAX, ..TableMeta::default() },
             failed: None,
         })
@@ -143,13 +134,13 @@ impl TableWriter {
     /// memory.
     pub(crate) fn written_bytes(&self) -> u64 {
         let block = if self.block.is_empty() { 0 } else { self.block.bytes() };
-        self.offset() + block as u64
+        self.out.offset() + block as u64
     }
 
     /// Bytes of memory that the table takes while it is written.
     pub(crate) fn memory_bytes(&self) -> usize {
         let blocks = 2 * self.block.bytes().max(self.options.block_bytes);
-        let kept = self.out.capacity() + self.compressor.memory_bytes();
+        let kept = self.out.memory_bytes() + self.compressor.memory_bytes();
         kept + self.index.memory_bytes() + self.filter.memory_bytes() + blocks
     }
 
@@ -190,7 +181,7 @@ impl TableWriter {
         if let Some(block) = self.unindexed.take() {
             self.index.add(&self.last, block);
         }
-        let data_bytes = self.offset();
+        let data_bytes = self.out.offset();
         let filter = self.put_filter()?;
         self.meta.largest = std::mem::take(&mut self.last);
         self.count_ranges();
@@ -210,11 +201,10 @@ impl TableWriter {
             meta: std::mem::take(&mut self.meta),
         };
         let handle = self.put(BlockType::Properties, Codec::Raw, &properties.encode())?;
-        self.out.extend_from_slice(&footer(handle, handle.end()));
-        self.flush()?;
-        self.file.sync_data()?;
-        (properties.meta.bytes, properties.meta.checksum) = (self.written, handle.checksum);
-        Ok((properties.meta, self.writes))
+        self.out.gather(|out, _| out.extend_from_slice(&footer(handle, handle.end())));
+        let (bytes, writes) = self.out.finish()?;
+        (properties.meta.bytes, properties.meta.checksum) = (bytes, handle.checksum);
+        Ok((properties.meta, writes))
     }
 
     fn check<'a>(&self, internal_key: &'a [u8], value: &[u8]) -> Result<Parsed<'a>> {
@@ -274,17 +264,12 @@ impl TableWriter {
         self.ranges.iter().for_each(|range| self.meta.count_range(range, order));
     }
 
-    /// Where the next block begins.
-    fn offset(&self) -> u64 {
-        self.written + self.out.len() as u64
-    }
-
     fn end_block(&mut self) -> Result<()> {
         let (codec, stored) = self.compressor.compress(self.block.finish());
-        let base = self.written;
-        self.unindexed = Some(append_block(&mut self.out, base, BlockType::Data, codec, stored));
+        let add = |out: &mut Vec<u8>, at| append_block(out, at, BlockType::Data, codec, stored);
+        self.unindexed = Some(self.out.gather(add));
         self.block.clear();
-        if self.out.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+        self.out.write_full()
     }
 
     fn put_filter(&mut self) -> Result<Option<FilterBlock>> {
@@ -302,22 +287,12 @@ impl TableWriter {
             return Err(Error::Usage("a table with too many blocks or range deletes".into()));
         }
         let (codec, stored) = self.compressor.compress(contents);
-        Ok(append_block(&mut self.out, self.written, block_type, codec, stored))
+        Ok(self.out.gather(|out, at| append_block(out, at, block_type, codec, stored)))
     }
 
     fn put(&mut self, block_type: BlockType, codec: Codec, contents: &[u8]) -> Result<Handle> {
-        let handle = append_block(&mut self.out, self.written, block_type, codec, contents);
-        if self.out.len() >= WRITE_BYTES {
-            self.flush()?;
-        }
+        let handle = self.out.gather(|out, at| append_block(out, at, block_type, codec, contents));
+        self.out.write_full()?;
         Ok(handle)
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.file.write_at(self.written, &self.out)?;
-        self.written += self.out.len() as u64;
-        self.writes += 1;
-        self.out.clear();
-        Ok(())
     }
 }
