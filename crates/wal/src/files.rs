@@ -160,6 +160,7 @@ impl Files {
         let creator = Creator {
             marker: Marker::new(options.id, found.mark),
             next: number,
+            files_end: number,
             first: Some(found.previous_end),
             unsynced: found.unsynced,
             unused: found.unused,

@@ -411,3 +411,63 @@ fn a_closed_log_without_records_has_no_hole_if_a_file_stays() {
         assert_eq!(records, [(lsn, b"after".to_vec())]);
     }
 }
+
+/// Prepares segments on a disk that fails once, and closes the log. What is left is no damage.
+fn prepare_on_a_failing_disk(
+    fs: &FaultFs,
+    disk: &MemFs,
+    log: Log,
+    written: &[(u64, Vec<u8>)],
+    n: u64,
+) {
+    log.sync(log.published()).unwrap();
+    fs.arm(FaultPlan::once(n, Fault::Io));
+    log.prepare();
+    // A failed sync is final.
+    let _ = log.close();
+    let (_, _, records) = open_from(disk, 0, prepared_by_caller())
+        .unwrap_or_else(|error| panic!("operation {n} failed: {error}"));
+    assert!(records == written, "operation {n} failed: {} records", records.len());
+}
+
+/// The mark of a prepared segment failed. Its file stayed when the close removed those before it:
+/// the log could not be opened any more.
+#[test]
+fn a_prepared_segment_whose_mark_fails_leaves_no_hole() {
+    for n in 1.. {
+        let disk = new_disk();
+        let fs = FaultFs::new(Arc::new(disk.clone()));
+        let (log, _) = open(&fs, prepared_by_caller());
+        let mut written = Vec::new();
+        fill_until_all_are_prepared(&log, &mut written);
+        let segments = log.stats().segments;
+        while log.stats().segments == segments {
+            written.push(append(&log, &[1; 112]).map(|(lsn, _)| (lsn, vec![1; 112])).unwrap());
+        }
+        prepare_on_a_failing_disk(&fs, &disk, log, &written, n);
+        if fs.injected() == 0 {
+            break;
+        }
+    }
+}
+
+/// Those that could not be removed were forgotten, and the close removed the one before them.
+#[test]
+fn prepared_segments_that_cannot_be_removed_leave_no_hole_later() {
+    for fails in 1..=PREPARED_FAST {
+        for n in 1.. {
+            let disk = new_disk();
+            let fs = FaultFs::new(Arc::new(disk.clone()));
+            let (log, _) = open(&fs, prepared_by_caller());
+            let mut written = Vec::new();
+            fill_until_all_are_prepared(&log, &mut written);
+            fs.arm(FaultPlan::once(fails, Fault::Io).only(&[Operation::RemoveFile]));
+            log.trim().unwrap();
+            assert_eq!((fs.injected(), log.stats().spare_segments), (1, 0));
+            prepare_on_a_failing_disk(&fs, &disk, log, &written, n);
+            if fs.injected() == 0 {
+                break;
+            }
+        }
+    }
+}

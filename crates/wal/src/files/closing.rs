@@ -13,7 +13,6 @@
 
 use super::{CHUNK_BYTES, Files, Window};
 use std::path::Path;
-use std::sync::Arc;
 
 use keyrack_concurrent::pin;
 use keyrack_vfs::OpenOptions;
@@ -26,7 +25,6 @@ use crate::format::{FRONT_BYTES, Header, RECORD_BYTES, SEAL_OFFSET, Seal};
 use crate::names::{NEW_NAME, path_of};
 use crate::options::LSN_MAX;
 use crate::primitive::lock;
-use crate::segment::Segment;
 
 impl Files {
     /// Whether there are files that [`Files::trim`] removes.
@@ -39,8 +37,11 @@ impl Files {
     pub(crate) fn trim(&self) -> Result<()> {
         self.free_left();
         self.drop_prepared(&self.allocator.lock(), 0)?;
+        self.remove_spares()
+    }
+
+    fn remove_spares(&self) -> Result<()> {
         loop {
-            // All spare files are removed.
             let Some(path) = self.directory().spare.pop() else { return Ok(()) };
             match self.fs.remove_file(&path) {
                 Err(error) if !error.is_not_found() => {
@@ -107,9 +108,8 @@ impl Files {
         self.final_sync(self.fs.sync_dir(&self.dir))?;
         let marked = creator.marker.set(start, bytes, start);
         marked.map_err(|error| self.failed(error))?;
-        let prepared = std::mem::take(&mut *lock(&self.prepared));
-        let others = prepared.iter().filter(|segment| segment.start > start);
-        self.remove_prepared(&others.collect::<Vec<_>>())?;
+        creator.files_end = creator.files_end.max(state.number + 2);
+        self.remove_from(&mut creator, state.number + 2)?;
         let live = std::mem::take(&mut self.directory().live);
         for start in live.into_keys() {
             // No header leads to it. If it stays, the next opening that writes removes it.
@@ -123,7 +123,8 @@ impl Files {
     pub(crate) fn give_back(&mut self, end: u64) -> Result<()> {
         // Its mapping has to go before the file is cut. No reader is left that could have it.
         drop(self.window.replace(Window([None, None])));
-        self.trim()?;
+        self.free_left();
+        self.remove_spares()?;
         let newest = {
             let mut directory = self.directory();
             let newest = directory.live.last_entry();
@@ -164,25 +165,30 @@ impl Files {
     /// Marks the current segment as the newest, then removes those that were created ahead. The
     /// mark contains the end of the records, unless that is 0. With the lock of the allocator, so
     /// that none of them becomes the current one.
-    fn drop_prepared(&self, _: &AllocatorState<Turns>, end: u64) -> Result<()> {
+    fn drop_prepared(&self, state: &AllocatorState<Turns>, end: u64) -> Result<()> {
         let mut creator = lock(&self.creator);
-        let Some(next) = lock(&self.prepared).front().map(|first| first.start) else {
+        let next = state.number + 1;
+        if creator.files_end <= next {
             return if end == 0 { Ok(()) } else { self.mark_newest(&mut creator, end) };
-        };
+        }
         self.mark_newest(&mut creator, end)?;
-        creator.next = next / self.options.segment_bytes;
-        let prepared = std::mem::take(&mut *lock(&self.prepared));
-        self.remove_prepared(&prepared.iter().collect::<Vec<_>>())
+        creator.next = next;
+        let _prepared = std::mem::take(&mut *lock(&self.prepared));
+        self.remove_from(&mut creator, next)
     }
 
-    /// Removes segments that were created ahead. One that stays needs the one before it: the newest
-    /// goes first. If it stays, the next recovery finds all of them and leaves them unused.
-    fn remove_prepared(&self, segments: &[&Arc<Segment>]) -> Result<()> {
-        for (before, segment) in segments.iter().enumerate().rev() {
-            if self.fs.remove_file(&segment.path).is_err() {
-                break;
+    /// Removes the files of segment `from` and of those after it. A later segment needs the one
+    /// before it: the newest goes first. If it stays, so do the others, until this is called again
+    /// or the next recovery leaves them unused.
+    fn remove_from(&self, creator: &mut Creator, from: u64) -> Result<()> {
+        while creator.files_end > from {
+            let newest = creator.files_end - 1;
+            let path = path_of(&self.dir, newest * self.options.segment_bytes);
+            match self.fs.remove_file(&path) {
+                Err(error) if !error.is_not_found() => return Ok(()),
+                _ => creator.files_end = newest,
             }
-            if before > 0 {
+            if newest > from {
                 self.final_sync(self.fs.sync_dir(&self.dir))?;
             }
         }

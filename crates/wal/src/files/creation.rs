@@ -53,6 +53,9 @@ pub(super) struct Creator {
     pub(super) marker: Marker,
     /// The number of the segment to create next.
     pub(super) next: u64,
+    /// No segment of this number, or of a later one, has a file. One below may have one though its
+    /// creation or its removal has failed.
+    pub(super) files_end: u64,
     /// Where the recovered log ended. `None` once the first segment is created.
     pub(super) first: Option<u64>,
     /// Recovered bytes that may not be durable.
@@ -115,13 +118,13 @@ impl Files {
         let start = start.ok_or_else(|| Error::usage("the log has no LSNs left"))?;
         let bytes = self.options.segment_bytes;
         let Some(previous_end) = creator.first else {
-            let segment = self.create(&mut creator.marker, start, start, bytes)?;
+            let segment = self.create(creator, start, start, bytes)?;
             creator.next += 1;
             return Ok(Arc::new(segment));
         };
         self.begin(&mut creator.marker)?;
         let space = record_bytes.max(SPACE_BYTES_MIN.min(bytes / 4)).next_power_of_two();
-        let segment = self.create(&mut creator.marker, start, previous_end, space.min(bytes))?;
+        let segment = self.create(creator, start, previous_end, space.min(bytes))?;
         creator.next += 1;
         // The new segment is durable, so no header leads to these files any more.
         creator.first = None;
@@ -160,11 +163,12 @@ impl Files {
     /// mark fails, its file stays: the mark may be on disk.
     fn create(
         &self,
-        marker: &mut Marker,
+        creator: &mut Creator,
         start: u64,
         previous_end: u64,
         space: u64,
     ) -> Result<Segment> {
+        creator.files_end = creator.files_end.max(creator.next + 1);
         let at = (start, previous_end);
         let spare = self.directory().spare.pop();
         let made = match &spare {
@@ -173,7 +177,7 @@ impl Files {
         };
         match (made, spare) {
             (Ok(segment), spare) => {
-                let marked = marker.set(start, self.options.segment_bytes, 0);
+                let marked = creator.marker.set(start, self.options.segment_bytes, 0);
                 marked.map_err(|error| self.failed(error))?;
                 let mut counts = lock(&self.counts);
                 counts.made += 1;
