@@ -111,8 +111,8 @@ pub trait File: Send + Sync + Debug {
     /// - The memory begins as zeros, whatever the file holds. A flush writes multiples of 4 KiB
     ///   around its range.
     /// - What is not flushed is lost with the process, and not seen by readers of the file.
-    /// - No space is reserved. Call [`File::allocate`] first; otherwise a flush may find the disk
-    ///   full.
+    /// - No space is reserved. Call [`File::allocate`] before a flush; otherwise that may find the
+    ///   disk full.
     ///
     /// # Errors
     /// Fails when the system does.

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   write   copy into memory
-//!   flush   whole blocks of 4 KiB around the range -> bounce buffer -> one write with
+//!   flush   whole blocks of 4 KiB around the range -> bounce buffer -> a write with
 //!           O_DIRECT and O_DSYNC: the bytes and the device's cache, in one system call
+//!           for each MiB
 //! ```
 //!
 //! A mapping of the page cache costs more for each record that is synced: a page fault, since the
@@ -28,24 +29,22 @@ use crate::real_map::Identity;
 /// A multiple of the block of any device in use, and of what its controller needs of addresses.
 pub(crate) const BLOCK_BYTES: usize = 4_096;
 
-/// Bytes that are written at once, at most.
-const BOUNCE_BYTES: usize = 64 << 10;
+/// Bytes that are written at once, at most: each write waits for the device.
+const BOUNCE_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that begin at a multiple of [`BLOCK_BYTES`] in memory.
+/// Bytes that begin at a multiple of [`BLOCK_BYTES`] in memory: as many as were needed so far.
+#[derive(Default)]
 struct Bounce {
     bytes: Vec<u8>,
-    from: usize,
 }
 
 impl Bounce {
-    fn new() -> Self {
-        let bytes = vec![0; BOUNCE_BYTES + BLOCK_BYTES];
-        let from = bytes.as_ptr().align_offset(BLOCK_BYTES);
-        Bounce { bytes, from }
-    }
-
     fn first(&mut self, len: usize) -> &mut [u8] {
-        &mut self.bytes[self.from..self.from + len]
+        if self.bytes.len() < len + BLOCK_BYTES {
+            self.bytes = vec![0; len + BLOCK_BYTES];
+        }
+        let from = self.bytes.as_ptr().align_offset(BLOCK_BYTES);
+        &mut self.bytes[from..from + len]
     }
 }
 
@@ -70,14 +69,15 @@ impl DirectMapping {
         let opened = rustix::fs::open(path, flags, Mode::empty());
         let Ok(file) = opened.map(fs::File::from) else { return Ok(None) };
         let found = file.metadata().map_err(failed)?;
-        let mut bounce = Bounce::new();
+        let mut bounce = Bounce::default();
         // A file system that takes the flag may need larger blocks.
         let can_read = file.read_at(bounce.first(BLOCK_BYTES), 0).is_ok();
         if !can_read || (found.dev(), found.ino()) != identity {
             return Ok(None);
         }
         let mapped = usize::try_from(len).map_err(|_| failed(Errno::NOMEM.into()))?;
-        let memory = Region::anonymous(mapped).map_err(failed)?;
+        // Pages of a file count to no limit of memory that is promised.
+        let Ok(memory) = Region::anonymous(mapped) else { return Ok(None) };
         let (path, bounce) = (path.to_owned(), Mutex::new(bounce));
         Ok(Some(DirectMapping { path, memory, len, file, bounce }))
     }
@@ -118,7 +118,7 @@ impl Mapping for DirectMapping {
         let mut at = place(offset) / BLOCK_BYTES * BLOCK_BYTES;
         let mut bounce = self.bounce.lock().unwrap_or_else(PoisonError::into_inner);
         while at < end {
-            let piece = bounce.first((end - at).min(BOUNCE_BYTES));
+            let piece = bounce.first((end - at).min(BOUNCE_BYTES_MAX));
             self.memory.copy_out(at, piece);
             self.file.write_all_at(piece, at as u64).map_err(failed)?;
             at += piece.len();

@@ -79,7 +79,7 @@ fn a_touched_page_is_written_without_a_fault() {
 #[test]
 #[cfg(target_os = "linux")]
 fn what_is_flushed_directly_is_in_the_file() {
-    const LEN: u64 = 256 << 10;
+    const LEN: u64 = 4 << 20;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let options = OpenOptions::new().read(true).write(true).create(true);
@@ -94,7 +94,7 @@ fn what_is_flushed_directly_is_in_the_file() {
     let mut expected = vec![7; LEN as usize];
     let mut memory = vec![0; LEN as usize];
     // Within a block, over its end, over more than is written at once, and the last one.
-    for (at, len, mark) in [(10, 50, 1), (4090, 10, 2), (8192, 200_000, 3), (LEN - 1, 1, 4)] {
+    for (at, len, mark) in [(10, 50, 1), (4090, 10, 2), (8192, 3_000_000, 3), (LEN - 1, 1, 4)] {
         let bytes = vec![mark; len];
         mapping.write(at, &bytes).unwrap();
         memory[at as usize..][..len].copy_from_slice(&bytes);
