@@ -100,7 +100,7 @@ impl<P> SegmentAllocator<P> {
         number << shift | (segment_bytes + 1)
     }
 
-    /// The lock that is held while a segment is created.
+    /// The lock under which the current segment changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, AllocatorState<P>> {
         lock(&self.state)
     }

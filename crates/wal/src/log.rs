@@ -278,11 +278,11 @@ impl Log {
     }
 
     /// Creates the segment after the current one, unless it exists, so that no writer has to. Where
-    /// segments have been filled within seconds, it also makes the pages of the new one, which
+    /// segments have been filled within seconds, it creates four, and also makes their pages, which
     /// writers would otherwise do one by one. Failures are not reported: the writer that needs the
     /// segment tries again, and gets the error.
     ///
-    /// For [`Options::prepared_by_caller`]. Three syncs, and the time to clear a segment.
+    /// For [`Options::prepared_by_caller`]. For each segment three syncs, and the time to clear it.
     pub fn prepare(&self) {
         if let Backing::Files(files) = &self.core.backing {
             files.prepare_next(None);

@@ -133,7 +133,7 @@ pub(crate) const MARKER_MISSING: &str = "the file is missing, but the log was be
 /// The error of a missing newest segment.
 pub(crate) const NEWEST_MISSING: &str = "the newest segment of the log is missing";
 
-/// The marker of an open log. The lock of the segment allocator protects it.
+/// The marker of an open log. The lock of the segments' creator protects it.
 #[derive(Debug)]
 pub(crate) struct Marker {
     id: u64,

@@ -16,6 +16,9 @@ use crate::format::{
 
 /// The smallest page.
 pub(crate) const PAGE_BYTES: u64 = 4_096;
+/// A flush past the page cache writes whole pages. The header of a segment that is recycled
+/// meanwhile must not be in one of them.
+const _: () = assert!(FRONT_BYTES.is_multiple_of(PAGE_BYTES));
 /// Pages are touched so many bytes at a time.
 const WINDOW_BYTES: u64 = 32 * PAGE_BYTES;
 

@@ -1,6 +1,6 @@
 //! The log on a file system of the machine.
 
-use keyrack_vfs::{Fs, RealFs};
+use keyrack_vfs::{Fs, OpenOptions, RealFs};
 use keyrack_wal::{Error, Log, Options, Sync};
 use std::sync::Arc;
 
@@ -84,8 +84,13 @@ fn committed_records_are_in_the_files_of_an_open_log() {
     append(&log, b"may be lost").unwrap();
     let (from, to) = (dir.path().join("log"), copy.path().join("log"));
     RealFs.create_dir(&to).unwrap();
+    let probe = RealFs
+        .open(&dir.path().join("probe"), &OpenOptions::new().write(true).read(true).create(true));
+    let is_direct = probe.unwrap().map_direct(4096).unwrap().is_some();
     for entry in RealFs.list(&from).unwrap() {
         let bytes = RealFs.read(&from.join(&entry.name)).unwrap();
+        let is_written = bytes.windows(11).any(|bytes| bytes == b"may be lost");
+        assert!(!(is_direct && is_written), "a record went into the page cache");
         RealFs.write_atomic(&to.join(&entry.name), &bytes).unwrap();
     }
     let (_, records) = open(&copy, 0, options);

@@ -39,10 +39,10 @@ use crate::segment::{PAGE_BYTES, Segment};
 /// of the segment if that is less. The space doubles whenever it is used up.
 const SPACE_BYTES_MIN: u64 = 64 << 10;
 
-/// If the segment before the current one was filled in this time, the pages of the next one are
-/// made ahead. The kernel writes pages to disk when they have been dirty for half a minute, so they
-/// should be used before that.
-const FILLED_FAST_NS: u64 = 10_000_000_000;
+/// If the segment before the current one was filled in this time, the pages of the next ones are
+/// made ahead. The kernel writes pages to disk when they have been dirty for half a minute, so the
+/// last of them should be used before that.
+const FILLED_FAST_NS: u64 = 30_000_000_000 / (PREPARED_FAST as u64 + 1);
 
 /// Segments that are prepared where segments are filled fast.
 const PREPARED_FAST: usize = 4;
@@ -185,7 +185,8 @@ impl Files {
                 Ok(segment)
             }
             (Err(error), Some(path)) => {
-                // The spare file is unchanged, if it still exists.
+                // If the file still exists, it is a spare as before: nobody reads it, whatever its
+                // header says by now.
                 if self.fs.exists(&path).unwrap_or(true) {
                     self.directory().spare.push(path);
                 }
