@@ -261,7 +261,8 @@ impl<C: Cursor> Merge<C> {
     /// Places all children after (or before) the current entry, where they are when the cursor
     /// moves that way.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let current = self.current.expect("a cursor turns at an entry");
+        // Nowhere, should a seek fail.
+        let current = self.current.take().expect("a cursor turns at an entry");
         let key = self.children[current].key().expect("the current child has an entry").to_vec();
         for child in (0..self.children.len()).filter(|&child| child != current) {
             let cursor = &mut self.children[child];
