@@ -121,7 +121,11 @@ impl Background {
         let log = Arc::clone(inner);
         background.spawn_run("flodb-log".to_owned(), move || {
             let _watch = Watch(&log);
-            log.ahead.segment.serve(|| log.write_path.log.prepare());
+            log.ahead.segment.serve(|| {
+                log.write_path.log.prepare();
+                // Should nobody write any more, the segments are trimmed.
+                log.wake_background();
+            });
         })?;
         let memory = Arc::clone(inner);
         background.spawn_run("flodb-memory".to_owned(), move || {
