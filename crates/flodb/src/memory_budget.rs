@@ -46,7 +46,7 @@ const SMALL_ENTRIES_HALVES: usize = 4;
 const OUTSIDE_STEPS: usize = 2;
 
 /// Full memtables that count always: the active one, and the one that is flushed.
-const MEMTABLES_RESERVED: usize = 2;
+pub(crate) const MEMTABLES_RESERVED: usize = 2;
 
 /// A cursor reads ahead at most this part of the budget.
 const READAHEAD_PARTS: usize = 256;
@@ -196,10 +196,10 @@ impl MemoryBudget {
         self.bytes.saturating_sub(others)
     }
 
-    /// Whether less is left than what so many full memtables may take, by the last look at the
+    /// Whether nothing is left beyond what so many full memtables may take, by the last look at the
     /// memtables.
     pub(crate) fn is_short_of(&self, memtables: usize) -> bool {
-        self.left() < memtables.saturating_mul(self.memtable_bytes / 2 * SMALL_ENTRIES_HALVES)
+        self.left() <= memtables.saturating_mul(self.memtable_bytes / 2 * SMALL_ENTRIES_HALVES)
     }
 
     /// Asks the memtables for their sizes.
@@ -213,7 +213,11 @@ impl MemoryBudget {
             let now = memtable.memory().bytes() + memtable.sort_bytes();
             if at + 1 == alive.len() { now.max(full) } else { now }
         });
-        let reserved = reserved.sum::<usize>() + self.spare_bytes();
+        // The cache gives way while the spare is made, and not when it becomes the active memtable:
+        // a writer would wait for that.
+        let spare = self.spare_bytes();
+        let spare = if spare > 0 { spare.max(full) } else { 0 };
+        let reserved = reserved.sum::<usize>() + spare;
         let reserved = reserved.max(MEMTABLES_RESERVED * full);
         self.memtables_reserved.store(reserved, Ordering::Relaxed);
     }
@@ -269,7 +273,7 @@ impl CountedBlock {
 
     fn move_between(&self, from: &AtomicUsize, to: &AtomicUsize) -> usize {
         let bytes = self.bytes();
-        // First there, so that no sum of them ever misses it.
+        // First there: who adds them up may see it twice for a moment, and seldom misses it.
         to.fetch_add(bytes, Ordering::Relaxed);
         from.fetch_sub(bytes, Ordering::Relaxed);
         bytes

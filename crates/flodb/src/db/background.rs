@@ -112,7 +112,7 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
         let background = Background { inner: Arc::clone(inner), threads: Mutex::default() };
-        background.spawn("flodb-flush".to_owned(), flush::flush_oldest, trim_when_idle)?;
+        background.spawn("flodb-flush".to_owned(), flush::flush_and_make_room, trim_when_idle)?;
         for number in 0..inner.options.compaction_threads {
             let name = format!("flodb-compact-{number}");
             background

@@ -6,6 +6,7 @@ use super::rotate::rotate_nonempty;
 use super::stats::Counters;
 use super::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::memory_budget::MEMTABLES_RESERVED;
 use crate::memtable::Memtable;
 use crate::version::{LAST_LEVEL, VersionEdit};
 use keyrack_concurrent::Backoff;
@@ -34,6 +35,24 @@ pub(crate) fn flush_all(inner: &Inner) -> Result<()> {
     }
     while flush_oldest(inner)? {}
     Ok(())
+}
+
+/// As [`flush_oldest`], for the thread that flushes. When memory is short it also frees what nobody
+/// needs any more, while it has no lock and no memtable.
+pub(super) fn flush_and_make_room(inner: &Inner) -> Result<bool> {
+    let is_flushed = flush_oldest(inner)?;
+    if is_flushed {
+        // Until the next flush writers may begin so many beyond those that are reserved.
+        let most = inner.options.immutable_memtables_max.saturating_add(2);
+        let live = inner.read_state().memtables.len().max(MEMTABLES_RESERVED);
+        let to_come = most.saturating_sub(live);
+        inner.tables.reader.cache.settle();
+        if inner.memory().is_short_of(to_come) {
+            inner.garbage.free_now();
+            inner.tables.reader.cache.settle();
+        }
+    }
+    Ok(is_flushed)
 }
 
 /// Writes the oldest immutable memtable. `false` if there is none.

@@ -15,9 +15,9 @@
 //! that has retired it notices. A writer may do nothing more for hours, and the files would stay as
 //! long; so the thread retires them, and looks again until they are gone, for a while.
 //!
-//! **When memory is short** a flush frees what waits, and waits for what the thread is about.
-//! Otherwise, where the thread gets no processor, memtables that nobody needs could be more than
-//! those in use.
+//! **When memory is short** the thread that flushes frees what waits, and waits for what this thread
+//! is about. Otherwise, where this thread gets no processor, memtables that nobody needs could be
+//! more than those in use.
 //!
 //! **At the end** the queue closes: the thread frees what is left. What comes later, from iterators
 //! that outlive the store, is freed where it is dropped.
@@ -59,6 +59,8 @@ struct State {
     /// How many were left to the thread so far, and how many of them it has freed.
     left: u64,
     freed: u64,
+    /// Whether somebody else has freed what was in the queue, but for what readers may look at.
+    looks_again: bool,
     /// Who waits, for tests.
     #[cfg(test)]
     waiting: usize,
@@ -70,6 +72,19 @@ struct ClosesAtEnd<'a>(&'a Garbage);
 impl Drop for ClosesAtEnd<'_> {
     fn drop(&mut self) {
         self.0.close();
+    }
+}
+
+/// Says that so many are freed, also when one of them panics: they are gone then.
+struct Counts<'a> {
+    garbage: &'a Garbage,
+    count: usize,
+}
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        lock(&self.garbage.state).freed += self.count as u64;
+        self.garbage.changed.notify_all();
     }
 }
 
@@ -119,9 +134,11 @@ impl Garbage {
     }
 
     /// Frees everything that was left before, and what that leaves: read states leave tables and
-    /// memtables. Not what readers look at.
+    /// memtables. The thread looks again for what readers may look at now.
     pub(crate) fn free_now(&self) {
         while self.free_queue() > 0 {}
+        lock(&self.state).looks_again = true;
+        self.changed.notify_all();
     }
 
     /// Frees what is in the queue, and says how much that was.
@@ -129,12 +146,10 @@ impl Garbage {
         // One at a time, so that `freed` tells which ones. No panic leaves anything half changed.
         let _freeing = self.freeing.lock().unwrap_or_else(PoisonError::into_inner);
         let held = std::mem::take(&mut lock(&self.state).held);
-        let count = held.len();
+        let counts = Counts { garbage: self, count: held.len() };
         drop(held);
         free_retired();
-        lock(&self.state).freed += count as u64;
-        self.changed.notify_all();
-        count
+        counts.count
     }
 
     /// The thread: frees until the queue is closed and empty, and calls `freed` each time.
@@ -144,7 +159,8 @@ impl Garbage {
         let mut state = lock(&self.state);
         state.thread = Some(thread::current().id());
         loop {
-            let is_idle = |state: &mut State| state.is_open && state.held.is_empty();
+            let is_idle =
+                |state: &mut State| state.is_open && state.held.is_empty() && !state.looks_again;
             state = if pause < LOOK_AGAIN_MAX {
                 let waited = self.changed.wait_timeout_while(state, pause, is_idle);
                 waited.unwrap_or_else(PoisonError::into_inner).0
@@ -155,9 +171,10 @@ impl Garbage {
             if state.held.is_empty() && !state.is_open {
                 return;
             }
+            let looks_again = std::mem::take(&mut state.looks_again);
             drop(state);
-            let count = self.free_queue();
-            pause = if count > 0 { LOOK_AGAIN } else { pause.saturating_mul(LOOK_AGAIN_FACTOR) };
+            let is_new = self.free_queue() > 0 || looks_again;
+            pause = if is_new { LOOK_AGAIN } else { pause.saturating_mul(LOOK_AGAIN_FACTOR) };
             freed();
             state = lock(&self.state);
         }
@@ -175,6 +192,7 @@ fn free_retired() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keyrack_concurrent::{Swap, pin};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, mpsc};
     use std::thread;
@@ -241,15 +259,56 @@ mod tests {
                 thread::yield_now();
             }
             garbage.leave(Leaves(Arc::clone(&garbage), Arc::clone(&freed), 3));
+            assert!(garbage.freeing.try_lock().is_err(), "the thread is about the first");
             let flush = scope.spawn(|| {
                 garbage.free_now();
                 freed.load(Ordering::Relaxed)
             });
-            // The thread has the first. Nothing is freed before it.
-            assert_eq!(freed.load(Ordering::Relaxed), 0);
             goes_on.send(()).unwrap();
             assert_eq!(flush.join().unwrap(), 4);
             garbage.wait();
+            garbage.close();
+            frees.join().unwrap();
+        });
+    }
+
+    /// A reader looked at what a flush freed, and the thread found nothing in the queue: it slept
+    /// until somebody left something more.
+    #[test]
+    fn the_thread_looks_again_for_what_a_flush_could_not_free() {
+        struct Counted(Arc<AtomicUsize>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let freed = Arc::new(AtomicUsize::new(0));
+        let counted = || Counted(Arc::clone(&freed));
+        let place = Swap::new(counted());
+        let garbage = Garbage::default();
+        garbage.open();
+        let ((pinned, is_pinned), (goes_on, waits)) = (mpsc::channel(), mpsc::channel());
+        thread::scope(|scope| {
+            let place = &place;
+            scope.spawn(move || {
+                let guard = pin();
+                let seen = place.load(&guard);
+                pinned.send(()).unwrap();
+                waits.recv().unwrap();
+                assert_eq!(seen.0.load(Ordering::Relaxed), 0);
+                drop(guard);
+                // A thread that ends frees what it finds.
+                waits.recv().unwrap();
+            });
+            is_pinned.recv().unwrap();
+            garbage.leave(place.exchange(counted()));
+            garbage.free_now();
+            let frees = scope.spawn(|| garbage.run(|| ()));
+            goes_on.send(()).unwrap();
+            while freed.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            goes_on.send(()).unwrap();
             garbage.close();
             frees.join().unwrap();
         });

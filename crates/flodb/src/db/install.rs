@@ -51,9 +51,6 @@ impl Inner {
             flushed.is_none_or(|flushed| !Arc::ptr_eq(memtable, flushed))
         };
         let memtables: Vec<_> = read_state.memtables.iter().filter(kept).cloned().collect();
-        // Until the next flush writers may begin so many.
-        let most = self.options.immutable_memtables_max.saturating_add(2);
-        let to_come = most.saturating_sub(memtables.len());
         // What is left is named by no version.
         open.values().for_each(|table| table.set_obsolete());
         let next = ReadState::new(memtables, version, levels, blobs, &self.garbage);
@@ -66,10 +63,6 @@ impl Inner {
         drop(read_state);
         self.garbage.leave_exchanged(old);
         self.tables.reader.cache.settle();
-        if self.memory().is_short_of(to_come) {
-            self.garbage.free_now();
-            self.tables.reader.cache.settle();
-        }
         Ok(())
     }
 
