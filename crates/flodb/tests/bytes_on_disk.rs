@@ -47,7 +47,8 @@ fn a_store_of_a_megabyte_takes_at_most_three() {
     let dir = temp.path().join("store");
     let at_most = |when: &str| {
         let [_, blocks] = bytes_of(&dir);
-        assert!(blocks <= 3 << 20, "{when}: {blocks}");
+        // With room for entries of other sizes.
+        assert!(blocks <= 5 << 19, "{when}: {blocks}");
     };
     let value = |n: u64| -> Vec<u8> { (0..100).map(|at| (n * 31 + at * 7) as u8).collect() };
     let db = Db::open(&dir, Options::default()).unwrap();

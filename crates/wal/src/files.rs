@@ -8,9 +8,10 @@
 //! ```
 //!
 //! **Space.** Most logs stay short. So the first segment since the log was opened has its length
-//! from the beginning, but space for 64 KiB of records. When that is used up, its space doubles
-//! before anything is reserved there, and its file is mapped again, unless it is memory; no sync is
-//! needed, since the length does not change. Later segments have all their space at once.
+//! from the beginning, but space for 64 KiB of records. When that is used up, its space doubles, or
+//! grows by a quarter above 1 MiB, before anything is reserved there. Its file is mapped again,
+//! unless it is memory; no sync is needed, since the length does not change. Later segments have all
+//! their space at once.
 //!
 //! **Where every record is synced** a segment is memory that a flush writes past the page cache, if
 //! the file system can do that ([`keyrack_vfs::File::map_direct`]). Nobody waits for the page fault
@@ -61,6 +62,9 @@ use creation::Creator;
 /// created ahead may have been trimmed. The first segment has no need of a second one before its
 /// middle.
 const PREPARE_PARTS_LOG2: u32 = 5;
+
+/// The space of the first segment doubles up to here, and grows by a quarter from here on.
+const DOUBLED_BYTES_MAX: u64 = 1 << 20;
 
 /// Bytes rewritten at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -352,7 +356,8 @@ impl Files {
         let [current, before] = self.window.load(&guard).0.clone();
         let old = current.expect("a segment with records is in the window");
         debug_assert_eq!(old.start, number * self.options.segment_bytes);
-        let space = end.max(2 * limit).next_power_of_two().min(old.bytes);
+        let more = if limit < DOUBLED_BYTES_MAX { limit } else { limit / 4 };
+        let space = end.max(limit + more).next_multiple_of(PAGE_BYTES).min(old.bytes);
         let file = self.fs.open(&old.path, &OpenOptions::new().read(true).write(true))?;
         let mapping = if old.is_direct {
             // Only what nobody writes yet: where space cannot be reserved, zeros are written.

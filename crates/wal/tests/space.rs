@@ -24,7 +24,7 @@ fn bytes_of(disk: &MemFs) -> u64 {
 
 /// A segment had all its space, 16 MiB, with its first record.
 #[test]
-fn the_space_of_the_first_segment_doubles_with_its_records() {
+fn the_space_of_the_first_segment_grows_with_its_records() {
     let disk = new_disk();
     let (log, _) = open(&disk, large());
     let mut written = Records::new();
@@ -35,12 +35,13 @@ fn the_space_of_the_first_segment_doubles_with_its_records() {
         written.push((lsn, payload));
         let used = end - written[0].0;
         let space = log.stats().file_bytes - FRONT_BYTES;
-        assert!(space >= used && space <= (2 * used).max(64 << 10), "{used} bytes, {space}");
+        let most = (2 * used).min((used * 5).div_ceil(4).max(1 << 20) + 4_096).max(64 << 10);
+        assert!(space >= used && space <= most, "{used} bytes, {space}");
         spaces.push(space);
     }
     spaces.dedup();
-    let doubled: Vec<u64> = (16..=22).map(|log2| 1 << log2).collect();
-    assert_eq!(spaces, doubled);
+    let doubled: Vec<u64> = (16..=20).map(|log2| 1 << log2).collect();
+    assert_eq!(spaces[..5], doubled);
     let killed = disk.process_crash_image();
     assert_eq!(open(&killed, large()).1, written);
     log.sync(log.published()).unwrap();

@@ -36,7 +36,7 @@ use crate::recovery::Unsynced;
 use crate::segment::{PAGE_BYTES, Segment};
 
 /// Bytes of records for which the first segment of a log has space when it is created, or a quarter
-/// of the segment if that is less. The space doubles whenever it is used up.
+/// of the segment if that is less. The space grows whenever it is used up.
 const SPACE_BYTES_MIN: u64 = 64 << 10;
 
 /// If the segment before the current one was filled in this time, the pages of the next ones are
