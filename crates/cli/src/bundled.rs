@@ -8,6 +8,7 @@ pub(crate) const SCRIPTS: &[(&str, &str)] = &[
     ("workloads/cart.lua", include_str!("../../../workloads/cart.lua")),
     ("workloads/scan.lua", include_str!("../../../workloads/scan.lua")),
     ("workloads/batch.lua", include_str!("../../../workloads/batch.lua")),
+    ("workloads/overwrite.lua", include_str!("../../../workloads/overwrite.lua")),
     ("workloads/valsize.lua", include_str!("../../../workloads/valsize.lua")),
 ];
 
