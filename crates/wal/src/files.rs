@@ -10,8 +10,8 @@
 //! **Space.** Most logs stay short. So the first segment since the log was opened has its length
 //! from the beginning, but space for 64 KiB of records. When that is used up, its space doubles, or
 //! grows by a quarter above 1 MiB, before anything is reserved there. Its file is mapped again,
-//! unless it is memory; no sync is needed, since the length does not change. Later segments have all
-//! their space at once.
+//! unless it is memory; no sync is needed, since the length does not change. Later segments have
+//! all their space at once.
 //!
 //! **Where every record is synced** a segment is memory that a flush writes past the page cache, if
 //! the file system can do that ([`keyrack_vfs::File::map_direct`]). Nobody waits for the page fault

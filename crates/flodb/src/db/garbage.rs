@@ -15,9 +15,9 @@
 //! that has retired it notices. A writer may do nothing more for hours, and the files would stay as
 //! long; so the thread retires them, and looks again until they are gone, for a while.
 //!
-//! **When memory is short** the thread that flushes frees what waits, and waits for what this thread
-//! is about. Otherwise, where this thread gets no processor, memtables that nobody needs could be
-//! more than those in use.
+//! **When memory is short** the thread that flushes frees what waits, and waits for what this
+//! thread is about. Otherwise, where this thread gets no processor, memtables that nobody needs
+//! could be more than those in use.
 //!
 //! **At the end** the queue closes: the thread frees what is left. What comes later, from iterators
 //! that outlive the store, is freed where it is dropped.

@@ -42,6 +42,7 @@ impl Files {
 
     fn remove_spares(&self) -> Result<()> {
         loop {
+            // All spare files are removed.
             let Some(path) = self.directory().spare.pop() else { return Ok(()) };
             match self.fs.remove_file(&path) {
                 Err(error) if !error.is_not_found() => {
