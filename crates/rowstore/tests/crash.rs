@@ -201,11 +201,24 @@ fn step(
         return;
     }
     let position = session.flush().unwrap();
-    journal.with(|lines| lines[writer].flushed = lines[writer].begun());
-    if store.durability() == Durability::Sync || draw.below(6) == 0 {
+    let is_synced = store.durability() == Durability::Sync;
+    // A log that is to be synced may be memory, which the end of the process loses.
+    if !is_synced {
+        journal.with(|lines| lines[writer].flushed = lines[writer].begun());
+    }
+    if is_synced || draw.below(6) == 0 {
         store.sync(position).unwrap();
         assert!(session.is_durable(position));
+        journal.with(|lines| lines[writer].flushed = lines[writer].begun());
         journal.with(|lines| lines[writer].durable = lines[writer].flushed);
+    }
+}
+
+/// Hands over what a session has, so that the end of the process does not lose it.
+fn flush(store: &RowStore, session: &mut dyn RowSession) {
+    let position = session.flush().unwrap();
+    if store.durability() == Durability::Sync {
+        store.sync(position).unwrap();
     }
 }
 
@@ -224,7 +237,7 @@ fn live(
         camera.shoot(&|| "between two steps".to_owned());
         if draw.below(20) == 0 {
             for (writer, session) in sessions.iter_mut().enumerate() {
-                session.flush().unwrap();
+                flush(store, &mut **session);
                 journal.with(|lines| lines[writer].flushed = lines[writer].begun());
             }
             assert!(store.checkpoint().unwrap());
@@ -233,7 +246,7 @@ fn live(
     }
     // A group that is under way is over with its flush; without it, nothing of it was made.
     for session in &mut sessions {
-        session.flush().unwrap();
+        flush(store, &mut **session);
     }
     drop(sessions);
     journal.with(|lines| lines.iter_mut().for_each(|line| line.flushed = line.begun()));
@@ -303,7 +316,7 @@ fn live_on(image: &MemFs, found: &Content, plan: Plan, draw: &mut Draw) -> usize
     for _ in 0..draw.below(8) {
         step(&store, &mut *session, (0, plan.writers), &journal, draw);
     }
-    session.flush().unwrap();
+    flush(&store, &mut *session);
     drop(session);
     journal.with(|lines| lines.iter_mut().for_each(|line| line.flushed = line.begun()));
     if draw.below(2) == 0 {
