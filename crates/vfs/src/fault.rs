@@ -12,6 +12,10 @@
 //! short counts once for each attempt. A store into a mapping cannot fail and is not counted; its
 //! flush is.
 //!
+//! A flush of [`File::map_direct`] is one operation as well, though it writes and syncs. It has
+//! written when it is counted: so a power loss there may tear what it wrote, and a failed one loses
+//! it as a failed sync does.
+//!
 //! A watcher ([`FaultFs::watch`]) is told of every operation before it happens: it may note it, or
 //! take an image of the disk below at just that moment.
 //!
@@ -318,7 +322,8 @@ fn judge_sync(
         }
         Verdict::Lie(Lie::Retried) => {
             lose();
-            sync()
+            // Not `sync`, which may begin with writing the bytes again.
+            late().sync()
         }
     }
 }
@@ -480,6 +485,13 @@ impl File for FaultFile {
         Ok(Box::new(FaultMapping { inner, file, offset, control }))
     }
 
+    fn map_direct(&self, len: u64) -> Result<Option<Box<dyn Mapping>>> {
+        self.check(Operation::Map)?;
+        let Some(inner) = self.inner.map_direct(len)? else { return Ok(None) };
+        let (file, control) = (Arc::clone(&self.inner), Arc::clone(&self.control));
+        Ok(Some(Box::new(FaultMapping { inner, file, offset: 0, control })))
+    }
+
     fn lose_unsynced(&self, offset: u64, len: u64) {
         self.inner.lose_unsynced(offset, len);
     }
@@ -514,6 +526,7 @@ impl Mapping for FaultMapping {
     }
 
     fn flush(&self, offset: u64, len: u64) -> Result<()> {
+        self.begin_flush(offset, len);
         judge_sync(
             &self.control,
             (Operation::Flush, self.file.path()),
@@ -525,5 +538,13 @@ impl Mapping for FaultMapping {
 
     fn touch(&self, offset: u64) {
         self.inner.touch(offset);
+    }
+
+    fn begin_flush(&self, offset: u64, len: u64) {
+        // As a store.
+        let control = control_of(&self.control);
+        if !control.power_is_out() {
+            self.inner.begin_flush(offset, len);
+        }
     }
 }

@@ -257,6 +257,13 @@ pub trait Mapping: Send + Sync + Debug {
     fn touch(&self, offset: u64) {
         let _ = offset;
     }
+
+    /// Plays the first half of a flush of [`File::map_direct`]: the bytes are in the file, and a
+    /// power loss may lose or tear them. Simulated mappings implement it and a fault injector calls
+    /// it before each flush. Other mappings have nothing to do.
+    fn begin_flush(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
 }
 
 /// A held lock file. Dropping it releases the lock and leaves the file in place, because removing

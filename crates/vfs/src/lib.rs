@@ -26,7 +26,7 @@
 //! |---|---|
 //! | `write_at`, `append`, [`Mapping::write`] | nothing: a process crash keeps the bytes, a power loss may not |
 //! | [`File::sync_data`], [`File::sync_all`] | the file's bytes and its length, but **not** its name |
-//! | [`Mapping::flush`] | the bytes of that range |
+//! | [`Mapping::flush`] | the bytes of that range; of [`File::map_direct`], the blocks around it |
 //! | [`Fs::sync_dir`] | the names created, removed or renamed in that directory |
 //!
 //! A new file is therefore safe only after its data *and* its directory are synced, and a new

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use keyrack_vfs::{Error, FileKind, Fs, OpenOptions, RealFs};
+use keyrack_vfs::{FileKind, Fs, OpenOptions, RealFs};
 
 use crate::at;
 
@@ -73,49 +73,6 @@ fn a_touched_page_is_written_without_a_fault() {
     let after_touch = write_all();
     // A few are the test's own; the kernel may have begun to write pages out.
     assert!(after_touch < PAGES / 2, "{after_touch} faults for {PAGES} touched pages");
-}
-
-/// Whatever lies around it in the memory, in the file and in the page cache.
-#[test]
-#[cfg(target_os = "linux")]
-fn what_is_flushed_directly_is_in_the_file() {
-    const LEN: u64 = 4 << 20;
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("f");
-    let options = OpenOptions::new().read(true).write(true).create(true);
-    let file = RealFs.open(&path, &options).unwrap();
-    file.write_at(0, &[7; LEN as usize]).unwrap();
-    assert!(file.map_direct(100).unwrap().is_none(), "no whole block");
-    let Some(mapping) = file.map_direct(LEN).unwrap() else {
-        assert!(!can_write_directly(&path), "the file system can");
-        return;
-    };
-    assert_eq!(mapping.len(), LEN);
-    let mut expected = vec![7; LEN as usize];
-    let mut memory = vec![0; LEN as usize];
-    // Within a block, over its end, over more than is written at once, and the last one.
-    for (at, len, mark) in [(10, 50, 1), (4090, 10, 2), (8192, 3_000_000, 3), (LEN - 1, 1, 4)] {
-        let bytes = vec![mark; len];
-        mapping.write(at, &bytes).unwrap();
-        memory[at as usize..][..len].copy_from_slice(&bytes);
-        assert_eq!(RealFs.read(&path).unwrap(), expected, "not flushed yet");
-        mapping.flush(at, len as u64).unwrap();
-        let (from, to) = (at as usize / 4096 * 4096, (at as usize + len).next_multiple_of(4096));
-        expected[from..to].copy_from_slice(&memory[from..to]);
-        assert_eq!(RealFs.read(&path).unwrap(), expected);
-    }
-    let mut read = vec![0; LEN as usize];
-    mapping.read(0, &mut read).unwrap();
-    assert_eq!(read, memory);
-    assert!(matches!(mapping.write(LEN - 1, &[0; 2]), Err(Error::OutOfRange { .. })));
-    assert!(matches!(mapping.flush(LEN, 1), Err(Error::OutOfRange { .. })));
-}
-
-/// Whether a file can be opened to write past the page cache.
-#[cfg(target_os = "linux")]
-fn can_write_directly(path: &std::path::Path) -> bool {
-    use rustix::fs::{Mode, OFlags, open};
-    open(path, OFlags::WRONLY | OFlags::DIRECT, Mode::empty()).is_ok()
 }
 
 /// The last one to hold a removed file is its mapping. A new file may get the number of the removed

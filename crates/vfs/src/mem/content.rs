@@ -317,6 +317,17 @@ impl Content {
         (self.len_low, self.len_high) = (self.len, self.len);
     }
 
+    /// Makes whole pages durable, and the length as far as they reach. A length beyond them stays
+    /// an unsynced change: they can be read without it.
+    pub(crate) fn sync_pages(&mut self, from: u64, to: u64) {
+        for (_, page) in self.pages.range_mut(from / PAGE_BYTES as u64..to / PAGE_BYTES as u64) {
+            page.sync();
+        }
+        let reached = to.min(self.len);
+        self.durable_len = self.durable_len.max(reached);
+        self.len_low = self.len_low.max(reached);
+    }
+
     /// Marks the pages of a range clean, written or not. The length stays an unsynced change:
     /// file systems keep it apart from the data.
     pub(crate) fn lose(&mut self, offset: u64, len: u64, loss: &mut Loss) {

@@ -16,6 +16,7 @@
 //!   one by one; the length fares apart from the bytes.
 //! * `names`: the journal of directory changes and the rules for losing some of them.
 //! * `state`: the disk as a whole.
+//! * `direct`: files as memory of their own, which a flush writes past the page cache.
 //! * here: the locks, handles and paths that make an [`Fs`] of it.
 //!
 //! The model is as hard as POSIX permits in most respects and harder than ext4 or XFS in some: a
@@ -28,6 +29,7 @@
 //! anything else.
 
 mod content;
+mod direct;
 mod names;
 mod policy;
 mod state;
@@ -45,6 +47,7 @@ use crate::error::{Error, Operation, Result};
 use crate::file::{File, Lock, Mapping, check_range};
 use crate::fs::{DirEntry, FileKind, Fs, FsKind, Metadata, OpenOptions, Space};
 use crate::mem::content::PAGE_BYTES;
+use crate::mem::direct::DirectMapping;
 use crate::mem::names::NodeId;
 use crate::mem::state::{Body, Raw, State, names_of, pages_of};
 use crate::mix::Mix;
@@ -95,6 +98,12 @@ impl MemFs {
     /// Chooses what a failed sync does to the unsynced bytes.
     pub fn set_failed_sync(&self, behaviour: FailedSync) {
         self.state().failed_sync = behaviour;
+    }
+
+    /// Says whether files can be mapped by [`File::map_direct`], as they can unless this says
+    /// otherwise. Mappings that exist stay what they are.
+    pub fn set_map_direct(&self, maps_direct: bool) {
+        self.state().maps_direct = maps_direct;
     }
 
     /// One disk that a power loss at this moment could leave, as a new and wholly durable file
@@ -367,6 +376,11 @@ impl File for MemFile {
         let handle = Handle { disk: Arc::clone(&self.handle.disk), id };
         drop(state);
         Ok(Box::new(MemMapping { path: self.path.clone(), handle, offset, len }))
+    }
+
+    fn map_direct(&self, len: u64) -> Result<Option<Box<dyn Mapping>>> {
+        let mapping = DirectMapping::new(&self.path, &self.handle, len)?;
+        Ok(mapping.map(|mapping| Box::new(mapping) as Box<dyn Mapping>))
     }
 
     fn lose_unsynced(&self, offset: u64, len: u64) {

@@ -98,6 +98,8 @@ pub(crate) struct State {
     used_pages: u64,
     pub(crate) capacity_pages: u64,
     pub(crate) failed_sync: FailedSync,
+    /// Can files be mapped past the page cache?
+    pub(crate) maps_direct: bool,
     /// Failed syncs that were drawn from a seed.
     failed_syncs: u64,
     pub(crate) names_given: u64,
@@ -116,6 +118,7 @@ impl State {
             used_pages: 0,
             capacity_pages,
             failed_sync: FailedSync::Dropped,
+            maps_direct: true,
             failed_syncs: 0,
             names_given: 0,
         }
@@ -341,6 +344,13 @@ impl State {
         }
     }
 
+    /// Makes whole pages durable, as a write past the page cache does.
+    pub(crate) fn sync_pages(&mut self, id: NodeId, from: u64, to: u64) {
+        if let Body::File(content) = &mut self.node_mut(id).body {
+            content.sync_pages(from, to);
+        }
+    }
+
     pub(crate) fn lose_unsynced(&mut self, id: NodeId, offset: u64, len: u64) {
         let mut loss = match self.failed_sync {
             FailedSync::Dropped => Loss { keep_cached: false, written: None },
@@ -374,6 +384,7 @@ impl State {
         image.next_id = self.next_id;
         image.changes = self.changes;
         image.failed_sync = self.failed_sync;
+        image.maps_direct = self.maps_direct;
         image.failed_syncs = self.failed_syncs;
         image.names_given = self.names_given;
         // Whatever cannot be reached from the root is lost, with everything below it.
