@@ -93,8 +93,10 @@ fn a_file_with_the_number_of_a_removed_one_is_cut() {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 let (path, file) = new("cut");
-                file.set_len(0).unwrap();
+                let cut = file.set_len(0);
+                let len = file.len().unwrap();
                 RealFs.remove_file(&path).unwrap();
+                assert!(cut.is_ok() && len == 0, "{len} bytes: {cut:?}");
             }
         });
         for _ in 0..FILES {
