@@ -8,7 +8,7 @@ use std::time::Duration;
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use keyrack_wal::{Log, Options};
 
-use crate::tool::{DIR, Records, append, new_disk, open, open_from, small};
+use crate::tool::{DIR, Records, WAYS, Way, append, new_disk, open, open_from, small};
 
 /// The names of the segments.
 fn names(disk: &MemFs) -> Vec<String> {
@@ -27,14 +27,25 @@ fn fill(log: &Log, count: usize, mark: u8, written: &mut Records) {
 
 #[test]
 fn released_segments_are_used_again_and_never_replayed_as_what_they_were() {
-    let disk = new_disk();
-    let options = Options { recycled_max: 3, ..small() };
+    WAYS.into_iter().for_each(use_segments_again);
+}
+
+fn use_segments_again(way: Way) {
+    let disk = way.disk();
+    let options = Options { recycled_max: 3, ..way.options() };
     let (log, _) = open(&disk, options);
     let mut written = Vec::new();
     let mut below = 0;
     for round in 0..20_u8 {
         fill(&log, 70, round, &mut written);
         // At each stage the process may die.
+        if way.is_lost_with_the_process() {
+            let (_, _, records) = open_from(&disk.process_crash_image(), below, options).unwrap();
+            let expected: Vec<_> = written.iter().filter(|(at, _)| *at >= below).cloned().collect();
+            let synced = expected.iter().filter(|(at, _)| *at < log.synced()).count();
+            assert!(expected.starts_with(&records) && records.len() >= synced, "round {round}");
+            log.sync(log.published()).unwrap();
+        }
         let killed = disk.process_crash_image();
         let (_, _, records) = open_from(&killed, below, options).unwrap();
         let expected: Vec<_> = written.iter().filter(|(at, _)| *at >= below).cloned().collect();
@@ -160,8 +171,12 @@ fn reopening_does_not_pile_up_segments() {
 /// be. After a kill nothing is reported dropped because of them.
 #[test]
 fn old_records_behind_the_end_are_not_taken_for_a_torn_tail() {
-    let disk = new_disk();
-    let (log, _) = open(&disk, small());
+    WAYS.into_iter().for_each(leave_old_records_behind_the_end);
+}
+
+fn leave_old_records_behind_the_end(way: Way) {
+    let disk = way.disk();
+    let (log, _) = open(&disk, way.options());
     let mut written = Vec::new();
     let (mut quiet, mut recycled) = (0, 0);
     for round in 0..300 {
@@ -169,9 +184,13 @@ fn old_records_behind_the_end_are_not_taken_for_a_torn_tail() {
         if round % 50 == 49 {
             log.release(log.published()).unwrap();
         }
-        let from = written[written.len() - 10.min(written.len())].0;
-        let (_, recovered, _) = open_from(&disk.process_crash_image(), from, small()).unwrap();
-        assert_eq!(recovered.dropped_records, 0);
+        if way.is_lost_with_the_process() {
+            log.sync(log.published()).unwrap();
+        }
+        let last = &written[written.len() - 10.min(written.len())..];
+        let killed = disk.process_crash_image();
+        let (_, recovered, records) = open_from(&killed, last[0].0, way.options()).unwrap();
+        assert_eq!((records.as_slice(), recovered.dropped_records), (last, 0));
         quiet += usize::from(recovered.dropped_bytes == 0);
         recycled = log.stats().recycled;
     }
@@ -183,12 +202,16 @@ fn old_records_behind_the_end_are_not_taken_for_a_torn_tail() {
 /// any more.
 #[test]
 fn recovered_segments_may_be_released_at_once() {
-    for recycled_max in [0, 1, 10] {
-        let disk = new_disk();
-        let options = Options { recycled_max, ..small() };
+    let ways = [0, 1, 10].into_iter().flat_map(|recycled_max| WAYS.map(|way| (recycled_max, way)));
+    for (recycled_max, way) in ways {
+        let disk = way.disk();
+        let options = Options { recycled_max, ..way.options() };
         let (log, _) = open(&disk, options);
         let mut written = Vec::new();
         fill(&log, 150, 0, &mut written);
+        if way.is_lost_with_the_process() {
+            log.sync(log.published()).unwrap();
+        }
         let killed = disk.process_crash_image();
         let (log, _, records) = open_from(&killed, 0, options).unwrap();
         assert_eq!(records, written);
@@ -204,15 +227,49 @@ fn recovered_segments_may_be_released_at_once() {
     }
 }
 
+/// A close cuts the newest segment. When its file was used again, only the header was synced: a
+/// power loss could leave it as short as it was, and the log was damaged.
+#[test]
+fn a_file_that_a_close_has_cut_gets_its_length_back_durably() {
+    for way in WAYS {
+        let (disk, options) = (way.disk(), way.options());
+        let (log, _) = open(&disk, options);
+        append(&log, b"first").unwrap();
+        log.close().unwrap();
+        let (log, _) = open(&disk, options);
+        append(&log, b"second").unwrap();
+        let from = log.published();
+        log.release(from).unwrap();
+        let mut written = Vec::new();
+        while log.stats().recycled == 0 {
+            fill(&log, 1, 0, &mut written);
+        }
+        log.sync(log.published()).unwrap();
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
+            let image = disk.crash_image(1, policy);
+            let (_, _, records) = open_from(&image, from, options)
+                .unwrap_or_else(|error| panic!("{way:?}, {policy:?}: {error}"));
+            assert!(records == written, "{way:?}, {policy:?}: {} records", records.len());
+        }
+    }
+}
+
 /// Everything is released, the newest segment too, and the power goes out while its successor is
 /// made: reading begins at the newest segment, so its file must not be used for that.
 #[test]
 fn the_newest_segment_is_not_recycled_before_there_is_a_newer_one() {
-    let disk = new_disk();
-    let options = Options { recycled_max: 10, ..small() };
+    WAYS.into_iter().for_each(release_the_newest_segment);
+}
+
+fn release_the_newest_segment(way: Way) {
+    let disk = way.disk();
+    let options = Options { recycled_max: 10, ..way.options() };
     let (log, _) = open(&disk, options);
     // The last segment is not half full, so that none is made ahead.
     fill(&log, 140, 0, &mut Vec::new());
+    if way.is_lost_with_the_process() {
+        log.sync(log.published()).unwrap();
+    }
     let killed = disk.process_crash_image().crash_image(0, CrashPolicy::KeepAll);
     for n in 1.. {
         let image = killed.crash_image(n, CrashPolicy::KeepAll);
@@ -298,8 +355,8 @@ fn fill_until_all_are_prepared(log: &Log, written: &mut Vec<(u64, Vec<u8>)>) {
     }
 }
 
-fn prepared_by_caller() -> Options {
-    Options { prepared_by_caller: true, recycled_max: 0, ..small() }
+fn prepared_by_caller(way: Way) -> Options {
+    Options { prepared_by_caller: true, recycled_max: 0, ..way.options() }
 }
 
 /// A writer at the end of a segment waited for the lock that a creation held, also where the
@@ -307,7 +364,7 @@ fn prepared_by_caller() -> Options {
 #[test]
 fn a_writer_does_not_wait_for_a_creation_that_is_under_way() {
     let fs = FaultFs::new(Arc::new(new_disk()));
-    let (log, _) = open(&fs, prepared_by_caller());
+    let (log, _) = open(&fs, prepared_by_caller(Way::Cached));
     let mut written = Vec::new();
     fill_until_all_are_prepared(&log, &mut written);
     let (is_creating, creating) = mpsc::channel();
@@ -341,10 +398,14 @@ fn a_writer_does_not_wait_for_a_creation_that_is_under_way() {
 /// The file of a later segment without the one before it would be damage.
 #[test]
 fn a_power_loss_while_prepared_segments_are_removed_loses_nothing() {
+    WAYS.into_iter().for_each(remove_prepared_segments_without_power);
+}
+
+fn remove_prepared_segments_without_power(way: Way) {
     for n in 1.. {
-        let disk = new_disk();
+        let disk = way.disk();
         let fs = FaultFs::new(Arc::new(disk.clone()));
-        let (log, _) = open(&fs, prepared_by_caller());
+        let (log, _) = open(&fs, prepared_by_caller(way));
         let mut written = Vec::new();
         fill_until_all_are_prepared(&log, &mut written);
         log.sync(log.published()).unwrap();
@@ -353,7 +414,7 @@ fn a_power_loss_while_prepared_segments_are_removed_loses_nothing() {
         let _ = log.trim();
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Reordered] {
             let image = disk.crash_image(n, policy);
-            let (_, recovered, records) = open_from(&image, 0, prepared_by_caller()).unwrap();
+            let (_, recovered, records) = open_from(&image, 0, prepared_by_caller(way)).unwrap();
             assert_eq!(
                 (records, recovered.dropped_records),
                 (written.clone(), 0),
@@ -372,18 +433,18 @@ fn a_prepared_segment_that_cannot_be_removed_is_made_again() {
     for fails in [1, 2] {
         let disk = new_disk();
         let fs = FaultFs::new(Arc::new(disk.clone()));
-        let (log, _) = open(&fs, prepared_by_caller());
+        let (log, _) = open(&fs, prepared_by_caller(Way::Cached));
         let mut written = Vec::new();
         fill_until_all_are_prepared(&log, &mut written);
         fs.arm(FaultPlan::once(fails, Fault::Io).only(&[Operation::RemoveFile]));
         log.trim().unwrap();
         assert_eq!((fs.injected(), log.stats().spare_segments), (1, 0));
         let killed = disk.process_crash_image();
-        let (_, _, records) = open_from(&killed, 0, prepared_by_caller()).unwrap();
+        let (_, _, records) = open_from(&killed, 0, prepared_by_caller(Way::Cached)).unwrap();
         assert_eq!(records, written);
         fill_until_all_are_prepared(&log, &mut written);
         drop(log);
-        let (_, _, records) = open_from(&disk, 0, prepared_by_caller()).unwrap();
+        let (_, _, records) = open_from(&disk, 0, prepared_by_caller(Way::Cached)).unwrap();
         assert_eq!(records, written);
     }
 }
@@ -395,7 +456,7 @@ fn a_closed_log_without_records_has_no_hole_if_a_file_stays() {
     for fails in 1..=PREPARED_FAST {
         let disk = new_disk();
         let fs = FaultFs::new(Arc::new(disk.clone()));
-        let (log, _) = open(&fs, prepared_by_caller());
+        let (log, _) = open(&fs, prepared_by_caller(Way::Cached));
         fill_until_all_are_prepared(&log, &mut Vec::new());
         append(&log, b"last").unwrap();
         let end = log.published();
@@ -403,20 +464,19 @@ fn a_closed_log_without_records_has_no_hole_if_a_file_stays() {
         fs.arm(FaultPlan::once(fails, Fault::Io).only(&[Operation::RemoveFile]));
         log.close().unwrap();
         assert_eq!(fs.injected(), 1);
-        let (log, _, records) = open_from(&disk, end, prepared_by_caller()).unwrap();
+        let (log, _, records) = open_from(&disk, end, prepared_by_caller(Way::Cached)).unwrap();
         assert_eq!(records, []);
         let (lsn, _) = append(&log, b"after").unwrap();
         drop(log);
-        let (_, _, records) = open_from(&disk, end, prepared_by_caller()).unwrap();
+        let (_, _, records) = open_from(&disk, end, prepared_by_caller(Way::Cached)).unwrap();
         assert_eq!(records, [(lsn, b"after".to_vec())]);
     }
 }
 
 /// Prepares segments on a disk that fails once, and closes the log. What is left is no damage.
 fn prepare_on_a_failing_disk(
-    fs: &FaultFs,
-    disk: &MemFs,
-    log: Log,
+    (fs, disk): (&FaultFs, &MemFs),
+    (log, way): (Log, Way),
     written: &[(u64, Vec<u8>)],
     n: u64,
 ) {
@@ -425,7 +485,7 @@ fn prepare_on_a_failing_disk(
     log.prepare();
     // A failed sync is final.
     let _ = log.close();
-    let (_, _, records) = open_from(disk, 0, prepared_by_caller())
+    let (_, _, records) = open_from(disk, 0, prepared_by_caller(way))
         .unwrap_or_else(|error| panic!("operation {n} failed: {error}"));
     assert!(records == written, "operation {n} failed: {} records", records.len());
 }
@@ -434,17 +494,21 @@ fn prepare_on_a_failing_disk(
 /// the log could not be opened any more.
 #[test]
 fn a_prepared_segment_whose_mark_fails_leaves_no_hole() {
+    WAYS.into_iter().for_each(fail_a_mark);
+}
+
+fn fail_a_mark(way: Way) {
     for n in 1.. {
-        let disk = new_disk();
+        let disk = way.disk();
         let fs = FaultFs::new(Arc::new(disk.clone()));
-        let (log, _) = open(&fs, prepared_by_caller());
+        let (log, _) = open(&fs, prepared_by_caller(way));
         let mut written = Vec::new();
         fill_until_all_are_prepared(&log, &mut written);
         let segments = log.stats().segments;
         while log.stats().segments == segments {
             written.push(append(&log, &[1; 112]).map(|(lsn, _)| (lsn, vec![1; 112])).unwrap());
         }
-        prepare_on_a_failing_disk(&fs, &disk, log, &written, n);
+        prepare_on_a_failing_disk((&fs, &disk), (log, way), &written, n);
         if fs.injected() == 0 {
             break;
         }
@@ -454,17 +518,17 @@ fn a_prepared_segment_whose_mark_fails_leaves_no_hole() {
 /// Those that could not be removed were forgotten, and the close removed the one before them.
 #[test]
 fn prepared_segments_that_cannot_be_removed_leave_no_hole_later() {
-    for fails in 1..=PREPARED_FAST {
+    for (fails, way) in (1..=PREPARED_FAST).flat_map(|fails| WAYS.map(|way| (fails, way))) {
         for n in 1.. {
-            let disk = new_disk();
+            let disk = way.disk();
             let fs = FaultFs::new(Arc::new(disk.clone()));
-            let (log, _) = open(&fs, prepared_by_caller());
+            let (log, _) = open(&fs, prepared_by_caller(way));
             let mut written = Vec::new();
             fill_until_all_are_prepared(&log, &mut written);
             fs.arm(FaultPlan::once(fails, Fault::Io).only(&[Operation::RemoveFile]));
             log.trim().unwrap();
             assert_eq!((fs.injected(), log.stats().spare_segments), (1, 0));
-            prepare_on_a_failing_disk(&fs, &disk, log, &written, n);
+            prepare_on_a_failing_disk((&fs, &disk), (log, way), &written, n);
             if fs.injected() == 0 {
                 break;
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use keyrack_testkit::random::Draw;
 use keyrack_vfs::{CrashPolicy, File, Fs, MemFs, OpenOptions};
-use keyrack_wal::{Error, Log, Options, Recovered, Salvaged, salvage};
+use keyrack_wal::{Error, Log, Options, Recovered, Salvaged, Sync, salvage};
 
 /// Where the log lies.
 pub(crate) const DIR: &str = "/db/log";
@@ -25,6 +25,40 @@ pub(crate) fn new_disk() -> MemFs {
 /// Small segments, so that there are many.
 pub(crate) fn small() -> Options {
     Options { segment_bytes: 4_096, ..Options::default() }
+}
+
+/// How records come to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Through the page cache; a sync is asked for.
+    Cached,
+    /// Through the page cache, though every record is to be synced: the file system can do no
+    /// better.
+    Synced,
+    /// Past the page cache, as every record is to be synced.
+    Direct,
+}
+
+pub(crate) const WAYS: [Way; 3] = [Way::Cached, Way::Synced, Way::Direct];
+
+impl Way {
+    /// A disk on which a log goes this way.
+    pub(crate) fn disk(self) -> MemFs {
+        let disk = new_disk();
+        disk.set_map_direct(self == Way::Direct);
+        disk
+    }
+
+    /// Small segments.
+    pub(crate) fn options(self) -> Options {
+        let sync = if self == Way::Cached { Sync::Os } else { Sync::Always };
+        Options { sync, ..small() }
+    }
+
+    /// Whether the end of the process loses records that were not synced.
+    pub(crate) fn is_lost_with_the_process(self) -> bool {
+        self == Way::Direct
+    }
 }
 
 /// Opens the log and lists what it replays.

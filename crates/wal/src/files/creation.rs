@@ -16,7 +16,8 @@
 //!
 //! The sync of a new file finds its header alone to write. That of a recycled one writes the page
 //! of the header and nothing else: its other pages may hold records that were never written to
-//! disk, and nobody reads them any more.
+//! disk, and nobody reads them any more. If a close has cut that file, the sync is one of the whole
+//! file: its length has to be durable, too.
 //!
 //! [`Options::prepared_by_caller`]: crate::Options::prepared_by_caller
 
@@ -210,6 +211,7 @@ impl Files {
         let (bytes, epoch) = (self.options.segment_bytes, self.epoch);
         let options = OpenOptions::new().read(true).write(true);
         let file = self.fs.open(old, &options.create(!recycled).truncate(!recycled))?;
+        let has_its_length = recycled && file.len()? == self.file_bytes();
         file.set_len(self.file_bytes())?;
         let synced = self.group.synced().min(start);
         let id = self.options.id;
@@ -219,7 +221,7 @@ impl Files {
         file.write_at(0, &header)?;
         let (mapping, is_direct) = self.map_new(&*file, &header, space)?;
         let synced =
-            if recycled { mapping.flush(0, header.len() as u64) } else { file.sync_data() };
+            if has_its_length { mapping.flush(0, header.len() as u64) } else { file.sync_data() };
         self.final_sync(synced)?;
         let path = path_of(&self.dir, start);
         self.fs.rename(old, &path)?;
