@@ -4,12 +4,13 @@
 //! the disk is asked what a power loss could leave, and each such disk is opened as a log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use keyrack_vfs::{CrashPolicy, FailedSync, Fault, FaultFs, FaultPlan, Fs, Lie, MemFs, Operation};
-use keyrack_wal::{Error, Log, Options, Sync};
+use keyrack_wal::{Error, Log, Options};
 
-use crate::tool::{Records, append, bounded, new_disk, open_from, payload, small};
+use crate::tool::{Records, WAYS, Way, append, bounded, open_from, payload};
 use keyrack_testkit::camera::POLICIES;
 use keyrack_testkit::random::{Announced, Draw, successive_seeds};
 
@@ -103,7 +104,7 @@ fn step(
     disk: &mut MemFs,
     expected: &mut Expected,
     draw: &mut Draw,
-    options: Options,
+    (way, options): (Way, Options),
 ) -> Result<(), Error> {
     let open = log.as_ref().unwrap();
     match draw.below(20) {
@@ -120,13 +121,14 @@ fn step(
             *log = Some(expected.check(disk, options)?);
         }
         _ if draw.below(4) == 0 => {
-            // Killed: what is in the page cache is there, all of it.
+            // Killed: what is in the page cache is there, all of it; what is in memory is gone.
             let killed = disk.process_crash_image();
             *log = None;
             *disk = killed;
             let all = expected.written.len();
             *log = Some(expected.check(disk, options)?);
-            assert_eq!(expected.written.len(), all, "a kill loses nothing");
+            let lost = all - expected.written.len();
+            assert!(lost == 0 || way.is_lost_with_the_process(), "a kill loses {lost} records");
         }
         _ => {}
     }
@@ -139,12 +141,16 @@ fn synced_records_survive_power_losses_anywhere() {
     for seed in successive_seeds(120) {
         let _announced = Announced(seed);
         let mut draw = Draw::new(seed);
-        let options = Options { recycled_max: draw.below(4) as usize, ..small() };
-        let mut disk = new_disk();
+        let way = WAYS[seed as usize % 3];
+        // In a larger segment the first one grows by several pages.
+        let segment_bytes = [4_096, 4_096, 4_096, 32 << 10][draw.below(4) as usize];
+        let recycled_max = draw.below(4) as usize;
+        let options = Options { recycled_max, segment_bytes, ..way.options() };
+        let mut disk = way.disk();
         let mut expected = Expected::default();
         let mut log = Some(expected.check(&disk, options).unwrap());
         for _ in 0..150 {
-            step(&mut log, &mut disk, &mut expected, &mut draw, options).unwrap();
+            step(&mut log, &mut disk, &mut expected, &mut draw, (way, options)).unwrap();
             if draw.below(3) > 0 {
                 images += crash(&disk, &expected, &mut draw, options);
             }
@@ -159,16 +165,16 @@ fn synced_records_survive_power_losses_anywhere() {
 #[test]
 fn synced_records_survive_a_power_loss_at_every_operation() {
     bounded(|| {
-        for seed in successive_seeds(3) {
+        for (seed, way) in successive_seeds(3).flat_map(|seed| WAYS.map(|way| (seed, way))) {
             let _announced = Announced(seed);
             for n in 1.. {
-                let disk = new_disk();
+                let disk = way.disk();
                 let fs = FaultFs::new(Arc::new(disk.clone()));
                 fs.arm(FaultPlan::from_then_on(n, Fault::PowerOut));
-                let (expected, _) = history(&fs, seed, small());
+                let (expected, _) = history(&fs, seed, way.options());
                 for (image, policy) in POLICIES.into_iter().cycle().take(12).enumerate() {
                     let image = disk.crash_image(seed ^ n << 32 ^ image as u64, policy);
-                    drop(expected.clone().check(&image, small()).unwrap());
+                    drop(expected.clone().check(&image, way.options()).unwrap());
                 }
                 if fs.injected() == 0 {
                     break;
@@ -204,29 +210,30 @@ fn history(fs: &FaultFs, seed: u64, options: Options) -> (Expected, Option<Error
 /// The harness itself: a log with the fault that each of these disks stands for is found out.
 #[test]
 fn a_disk_that_lies_about_syncs_is_found_out() {
-    for (lie, kind) in [
+    let lies = [
         (Lie::Omitted, Operation::Flush),
         (Lie::Late, Operation::Flush),
         (Lie::Retried, Operation::Flush),
         (Lie::Omitted, Operation::SyncDir),
-    ] {
+    ];
+    for ((lie, kind), way) in lies.into_iter().flat_map(|lie| WAYS.map(|way| (lie, way))) {
         let found_out = |seed: u64| {
-            let disk = new_disk();
+            let disk = way.disk();
             let ending = FaultFs::new(Arc::new(disk.clone()));
             ending.arm(FaultPlan::from_then_on(20 + seed, Fault::PowerOut));
             let fs = FaultFs::new(Arc::new(ending));
             fs.arm(FaultPlan::from_then_on(1, Fault::Lie(lie)).only(&[kind]));
             let run = || {
-                let (expected, _) = history(&fs, seed, small());
+                let (expected, _) = history(&fs, seed, way.options());
                 let image = disk.crash_image(seed, POLICIES[seed as usize % 4]);
-                drop(expected.clone().check(&image, small()).unwrap());
+                drop(expected.clone().check(&image, way.options()).unwrap());
             };
             let cause = catch_unwind(AssertUnwindSafe(run)).err()?;
             Some(cause.downcast_ref::<String>().expect("a line").clone())
         };
         let mut texts = (0..40).filter_map(found_out);
         let is_found_out = texts.any(|text| text.contains("synced records"));
-        assert!(is_found_out, "{lie:?}, {kind}");
+        assert!(is_found_out, "{lie:?}, {kind}, {way:?}");
     }
 }
 
@@ -235,84 +242,167 @@ fn a_disk_that_lies_about_syncs_is_found_out() {
 #[test]
 fn a_failed_sync_loses_nothing_that_was_synced() {
     bounded(|| {
-        let mut poisoned = 0;
-        for seed in successive_seeds(60) {
-            let _announced = Announced(seed);
-            let failed_sync = match seed % 4 {
-                0 => FailedSync::Dropped,
-                1 => FailedSync::Cached,
-                _ => FailedSync::Partly { seed },
-            };
-            for (kind, at) in [
-                (Operation::Flush, 1 + seed % 12),
-                (Operation::Sync, 1 + seed % 9),
-                (Operation::SyncDir, 1 + seed % 9),
-            ] {
-                let disk = new_disk();
-                disk.set_failed_sync(failed_sync);
-                let fs = FaultFs::new(Arc::new(disk.clone()));
-                fs.arm(FaultPlan::once(at, Fault::Io).only(&[kind]));
-                let (mut expected, error) = history(&fs, seed, small());
-                let Some(error) = error else { continue };
-                assert!(matches!(error, Error::Poisoned(_)), "{error}");
-                poisoned += 1;
-                // The power may go at once,
-                for policy in POLICIES {
-                    let image = disk.crash_image(seed, policy);
-                    drop(expected.clone().check(&image, small()).unwrap());
-                }
-                // or the process ends, and another one reads what the page cache shows.
-                let killed = disk.process_crash_image();
-                let log = expected.check(&killed, small()).unwrap();
-                let (found, published) = (expected.written.len(), log.published());
-                expected.sync(&log, published).unwrap();
-                assert_eq!(log.synced(), published);
-                let image = killed.crash_image(seed, CrashPolicy::DropAll);
-                drop(expected.clone().check(&image, small()).unwrap());
-                expected.append(&log, b"after".to_vec()).unwrap();
-                expected.sync(&log, expected.end).unwrap();
-                for policy in POLICIES {
-                    let image = killed.crash_image(seed, policy);
-                    let mut after = expected.clone();
-                    drop(after.check(&image, small()).unwrap());
-                    assert_eq!(after.written.len(), found + 1);
+        for way in WAYS {
+            let mut poisoned = 0;
+            for seed in successive_seeds(60) {
+                let _announced = Announced(seed);
+                for (kind, at) in [
+                    (Operation::Flush, 1 + seed % 12),
+                    (Operation::Sync, 1 + seed % 9),
+                    (Operation::SyncDir, 1 + seed % 9),
+                ] {
+                    let plan = FaultPlan::once(at, Fault::Io).only(&[kind]);
+                    poisoned += u64::from(fail_a_sync(way, seed, plan));
                 }
             }
+            assert!(poisoned > 100, "{way:?}: {poisoned}");
         }
-        assert!(poisoned > 100, "{poisoned}");
     });
+}
+
+/// Whether the history came to the sync that fails.
+fn fail_a_sync(way: Way, seed: u64, plan: FaultPlan) -> bool {
+    let options = way.options();
+    let disk = way.disk();
+    disk.set_failed_sync(match seed % 4 {
+        0 => FailedSync::Dropped,
+        1 => FailedSync::Cached,
+        _ => FailedSync::Partly { seed },
+    });
+    let fs = FaultFs::new(Arc::new(disk.clone()));
+    fs.arm(plan);
+    let (mut expected, error) = history(&fs, seed, options);
+    let Some(error) = error else { return false };
+    assert!(matches!(error, Error::Poisoned(_)), "{error}");
+    // The power may go at once,
+    for policy in POLICIES {
+        let image = disk.crash_image(seed, policy);
+        drop(expected.clone().check(&image, options).unwrap());
+    }
+    // or the process ends, and another one reads what the page cache shows.
+    let killed = disk.process_crash_image();
+    let log = expected.check(&killed, options).unwrap();
+    let (found, published) = (expected.written.len(), log.published());
+    expected.sync(&log, published).unwrap();
+    assert_eq!(log.synced(), published);
+    let image = killed.crash_image(seed, CrashPolicy::DropAll);
+    drop(expected.clone().check(&image, options).unwrap());
+    expected.append(&log, b"after".to_vec()).unwrap();
+    expected.sync(&log, expected.end).unwrap();
+    for policy in POLICIES {
+        let image = killed.crash_image(seed, policy);
+        let mut after = expected.clone();
+        drop(after.check(&image, options).unwrap());
+        assert_eq!(after.written.len(), found + 1);
+    }
+    true
+}
+
+/// What several writers have done with a log.
+#[derive(Default)]
+struct Commits {
+    written: Mutex<Records>,
+    acknowledged: Mutex<Records>,
+    /// Where to start from.
+    from: AtomicU64,
+}
+
+impl Commits {
+    /// Appends and commits drawn records, and releases some that are durable, until the first
+    /// error.
+    fn write(&self, log: &Log, draw: &mut Draw, count: usize) -> Result<(), Error> {
+        for _ in 0..count {
+            let payload = payload(draw, 900);
+            let mut record = log.reserve(payload.len())?;
+            let (lsn, end) = (record.lsn(), record.end());
+            self.written.lock().unwrap().push((lsn, payload.clone()));
+            record.write(&[&payload])?;
+            record.publish();
+            log.commit(end)?;
+            assert!(log.synced() >= end);
+            self.acknowledged.lock().unwrap().push((lsn, payload));
+            if draw.below(8) == 0 {
+                self.from.fetch_max(lsn, Ordering::SeqCst);
+                log.release(lsn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The disk has all that was acknowledged before, and nothing that was not written. The order
+    /// of the questions matters, as writers go on: `image` is called behind the first.
+    fn check(&self, image: impl FnOnce() -> MemFs, options: Options) {
+        let must = self.acknowledged.lock().unwrap().clone();
+        let image = image();
+        let from = self.from.load(Ordering::SeqCst);
+        let (_, _, records) = open_from(&image, from, options).unwrap();
+        let mut written = self.written.lock().unwrap().clone();
+        written.sort();
+        for record in must.iter().filter(|(lsn, _)| *lsn >= from) {
+            assert!(records.binary_search(record).is_ok(), "{} is gone", record.0);
+        }
+        for record in &records {
+            assert!(written.binary_search(record).is_ok(), "{} was not written", record.0);
+        }
+    }
 }
 
 /// An acknowledged commit is durable, whatever other threads do at that moment.
 #[test]
-fn commits_of_many_threads_survive() {
+fn commits_of_eight_writers_survive() {
     for seed in successive_seeds(8) {
         let _announced = Announced(seed);
-        let disk = new_disk();
-        let options = Options { sync: Sync::Always, ..small() };
+        let way = [Way::Synced, Way::Direct][seed as usize % 2];
+        let (disk, options) = (way.disk(), way.options());
         let (log, _, _) = open_from(&disk, 0, options).unwrap();
-        let acknowledged = std::sync::Mutex::new(Records::new());
+        let commits = Commits::default();
         std::thread::scope(|scope| {
-            for thread in 0..3 {
-                let (log, acknowledged) = (&log, &acknowledged);
-                scope.spawn(move || {
-                    let mut draw = Draw::new(seed ^ thread << 32);
-                    for _ in 0..60 {
-                        let payload = payload(&mut draw, 900);
-                        let (lsn, end) = append(log, &payload).unwrap();
-                        log.commit(end).unwrap();
-                        acknowledged.lock().unwrap().push((lsn, payload));
-                    }
-                });
+            for thread in 0..8 {
+                let (log, commits) = (&log, &commits);
+                let mut draw = Draw::new(seed ^ thread << 32);
+                scope.spawn(move || commits.write(log, &mut draw, 30).unwrap());
             }
             for image in 0..40 {
-                let before = acknowledged.lock().unwrap().clone();
-                let image = disk.crash_image(seed << 8 | image, POLICIES[image as usize % 4]);
-                let (_, _, records) = open_from(&image, 0, options).unwrap();
-                for record in before {
-                    assert!(records.binary_search(&record).is_ok(), "{} is gone", record.0);
-                }
+                let policy = POLICIES[image as usize % 4];
+                commits.check(|| disk.crash_image(seed << 8 | image, policy), options);
             }
         });
+        commits.check(|| disk.crash_image(seed, CrashPolicy::DropAll), options);
+        assert_eq!(commits.acknowledged.lock().unwrap().len(), 240);
     }
+}
+
+/// As above, and the power goes out in the middle of a flush, which is torn. Segments are used
+/// again meanwhile, so that there are old records behind the torn ones.
+#[test]
+fn commits_of_eight_writers_survive_a_power_loss_within_a_flush() {
+    bounded(|| {
+        let mut recycled = 0;
+        for seed in successive_seeds(40) {
+            let _announced = Announced(seed);
+            let way = [Way::Synced, Way::Direct][seed as usize % 2];
+            let (disk, options) = (way.disk(), way.options());
+            let fs = FaultFs::new(Arc::new(disk.clone()));
+            let (log, _, _) = open_from(&fs, 0, options).unwrap();
+            let mut draw = Draw::new(seed);
+            let flush = FaultPlan::from_then_on(1 + draw.below(300), Fault::PowerOut);
+            fs.arm(flush.only(&[Operation::Flush]));
+            let commits = Commits::default();
+            std::thread::scope(|scope| {
+                for thread in 0..8 {
+                    let (log, commits) = (&log, &commits);
+                    let mut draw = Draw::new(seed ^ thread << 32);
+                    scope.spawn(move || match commits.write(log, &mut draw, 1_000) {
+                        Err(Error::Io(_) | Error::Poisoned(_)) => {}
+                        other => panic!("without power: {other:?}"),
+                    });
+                }
+            });
+            recycled += log.stats().recycled;
+            for (image, policy) in POLICIES.into_iter().cycle().take(12).enumerate() {
+                commits.check(|| disk.crash_image(seed << 8 | image as u64, policy), options);
+            }
+        }
+        assert!(recycled > 40, "{recycled}");
+    });
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, MemFs, Operation};
-use keyrack_wal::{Error, Log};
+use keyrack_wal::{Error, Log, Options};
 
-use crate::tool::{Records, append, bounded, new_disk, open, open_from, small};
+use crate::tool::{Records, WAYS, Way, append, bounded, new_disk, open, open_from, small};
 
 /// What a run of the workload was told.
 #[derive(Default)]
@@ -30,6 +30,13 @@ impl Told {
         }
     }
 
+    /// What was written is there: all of it, or all that was synced.
+    fn check(&self, records: &Records, may_lose: bool, what: &str) {
+        assert!(self.written.starts_with(records), "{what}");
+        let must = self.written.iter().filter(|(at, _)| !may_lose || *at < self.synced).count();
+        assert!(records.len() >= must, "{what}: {} of {must}", records.len());
+    }
+
     fn append(&mut self, log: &Log, payload: Vec<u8>) {
         match append(log, &payload) {
             Ok((lsn, _)) => {
@@ -50,15 +57,16 @@ impl Told {
 }
 
 /// Two lives of a log. Goes on after errors, as a program would that retries.
-fn workload(fs: &FaultFs) -> Told {
+fn workload(fs: &FaultFs, way: Way) -> Told {
     let mut told = Told::default();
     for life in 0..2_u8 {
         if told.poisoned {
             return told;
         }
-        let log = match open_from(fs, 0, small()) {
+        let log = match open_from(fs, 0, way.options()) {
             Ok((log, _, records)) => {
-                assert!(told.written.starts_with(&records) && records.len() == told.written.len());
+                told.check(&records, way.is_lost_with_the_process(), "in the next life");
+                told.written = records;
                 log
             }
             Err(error) => {
@@ -84,60 +92,93 @@ fn workload(fs: &FaultFs) -> Told {
 #[test]
 fn a_fault_at_any_operation_is_reported_and_nothing_that_was_told_is_a_lie() {
     bounded(|| {
-        let fs = FaultFs::new(Arc::new(new_disk()));
-        assert_eq!(workload(&fs).failures, 0);
-        let count = fs.operations();
-        assert!(count > 80, "{count}");
-        let faults = [
-            Fault::Io,
-            Fault::NoSpace,
-            Fault::TooManyFiles,
-            Fault::Interrupted,
-            Fault::Short,
-            Fault::Errno(13),
-        ];
-        let mut failed = 0;
-        for fault in faults {
-            for at in 1..=count {
-                for plan in [FaultPlan::once(at, fault), FaultPlan::from_then_on(at, fault)] {
-                    let disk = new_disk();
-                    let fs = FaultFs::new(Arc::new(disk.clone()));
-                    fs.arm(plan.clone());
-                    let told = workload(&fs);
-                    let absorbed = [
-                        FaultPlan::once(at, Fault::Short),
-                        FaultPlan::once(at, Fault::Interrupted),
-                    ];
-                    assert!(!absorbed.contains(&plan) || told.failures == 0, "{plan:?}");
-                    failed += told.failures;
-                    fs.disarm();
-                    let image = disk.crash_image(at, CrashPolicy::DropAll);
-                    let (_, _, records) = open_from(&image, 0, small())
-                        .unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-                    assert!(told.written.starts_with(&records), "{plan:?}");
-                    let must = told.written.iter().filter(|(at, _)| *at < told.synced).count();
-                    assert!(records.len() >= must, "{plan:?}: {} of {must}", records.len());
-                    // Without a power loss everything is there that was appended, unless a failed
-                    // sync has thrown it away.
-                    if !told.poisoned {
-                        let (log, _, records) = open_from(&disk, 0, small())
-                            .unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-                        assert!(records == told.written, "{plan:?}");
-                        append(&log, b"again").unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-                    }
+        for way in WAYS {
+            let fs = FaultFs::new(Arc::new(way.disk()));
+            assert_eq!(workload(&fs, way).failures, 0);
+            let count = fs.operations();
+            assert!(count > 80, "{count}");
+            let faults = [
+                Fault::Io,
+                Fault::NoSpace,
+                Fault::TooManyFiles,
+                Fault::Interrupted,
+                Fault::Short,
+                Fault::Errno(13),
+            ];
+            let mut failed = 0;
+            for fault in faults {
+                for at in 1..=count {
+                    failed += fail(way, FaultPlan::once(at, fault), fault, true, at);
+                    failed += fail(way, FaultPlan::from_then_on(at, fault), fault, false, at);
                 }
             }
+            assert!(failed > 1_000, "{way:?}: {failed}");
         }
-        assert!(failed > 1_000, "{failed}");
     });
+}
+
+/// Runs the workload under a plan and compares what the disk has. Returns the failures.
+fn fail(way: Way, plan: FaultPlan, fault: Fault, is_once: bool, seed: u64) -> u64 {
+    let what = format!("{way:?}, {plan:?}");
+    let disk = way.disk();
+    let fs = FaultFs::new(Arc::new(disk.clone()));
+    fs.arm(plan);
+    let told = workload(&fs, way);
+    let is_absorbed = is_once && matches!(fault, Fault::Short | Fault::Interrupted);
+    assert!(!is_absorbed || told.failures == 0, "{what}");
+    fs.disarm();
+    let open = |disk: &MemFs| {
+        let opened = open_from(disk, 0, way.options());
+        let (log, _, records) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+        (log, records)
+    };
+    let image = disk.crash_image(seed, CrashPolicy::DropAll);
+    told.check(&open(&image).1, true, &what);
+    // Without a power loss everything is there that was appended, unless a failed sync has thrown
+    // it away.
+    if !told.poisoned {
+        let (log, records) = open(&disk);
+        told.check(&records, way.is_lost_with_the_process(), &what);
+        append(&log, b"again").unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    told.failures
+}
+
+/// The space of a segment is reserved before a record goes there, so no flush finds the disk full.
+#[test]
+fn a_flush_finds_its_space_on_a_disk_that_is_full_meanwhile() {
+    for way in WAYS {
+        // The second is so large that the space of the first segment grows by several pages.
+        for options in [way.options(), Options { segment_bytes: 1 << 20, ..way.options() }] {
+            let disk = way.disk();
+            let (log, _) = open(&disk, options);
+            let mut written = Records::new();
+            for number in 0..300_u32 {
+                let payload = vec![number as u8; 1_000];
+                disk.set_capacity(1 << 30);
+                let (lsn, end) = append(&log, &payload).unwrap();
+                disk.set_capacity(0);
+                log.sync(end).unwrap_or_else(|error| panic!("{way:?}, {number}: {error}"));
+                written.push((lsn, payload));
+            }
+            let image = disk.crash_image(0, CrashPolicy::DropAll);
+            image.set_capacity(1 << 30);
+            assert!(open_from(&image, 0, options).unwrap().2 == written, "{way:?}");
+            log.close().unwrap_or_else(|error| panic!("{way:?}: {error}"));
+        }
+    }
 }
 
 #[test]
 fn on_a_full_disk_appends_fail_and_work_again_when_there_is_space() {
-    let disk = new_disk();
+    WAYS.into_iter().for_each(meet_a_full_disk);
+}
+
+fn meet_a_full_disk(way: Way) {
+    let (disk, options) = (way.disk(), way.options());
     // Two segments: one in use, one made ahead; and the marker.
     disk.set_capacity(5 * 4_096);
-    let (log, _) = open(&disk, small());
+    let (log, _) = open(&disk, options);
     let mut written = Records::new();
     let mut append_one = |_| match append(&log, &[7; 500]) {
         Ok((lsn, _)) => {
@@ -155,21 +196,25 @@ fn on_a_full_disk_appends_fail_and_work_again_when_there_is_space() {
     // What is there can be synced and read.
     log.sync(log.published()).unwrap();
     let image = disk.crash_image(0, CrashPolicy::DropAll);
-    assert_eq!(open_from(&image, 0, small()).unwrap().2, written);
+    assert_eq!(open_from(&image, 0, options).unwrap().2, written);
     disk.set_capacity(40 * 4_096);
     for _ in 0..20 {
         written.push((append(&log, &[9; 500]).unwrap().0, vec![9; 500]));
     }
     drop(log);
-    assert_eq!(open(&disk, small()).1, written);
+    assert_eq!(open(&disk, options).1, written);
 }
 
 /// Several threads meet the full disk; space comes while they go on.
 #[test]
 fn threads_that_meet_a_full_disk_lose_nothing() {
-    let disk = new_disk();
+    WAYS.into_iter().for_each(meet_a_full_disk_in_threads);
+}
+
+fn meet_a_full_disk_in_threads(way: Way) {
+    let (disk, options) = (way.disk(), way.options());
     disk.set_capacity(8 * 4_096);
-    let (log, _) = open(&disk, small());
+    let (log, _) = open(&disk, options);
     let mut written: Records = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3_u8)
             .map(|thread| {
@@ -198,16 +243,17 @@ fn threads_that_meet_a_full_disk_lose_nothing() {
     });
     written.sort();
     drop(log);
-    assert_eq!(open(&disk, small()).1, written);
+    assert_eq!(open(&disk, options).1, written);
 }
 
 #[test]
 fn a_failed_sync_is_final() {
     bounded(|| {
-        for kind in [Operation::Flush, Operation::Sync, Operation::SyncDir] {
-            let disk = new_disk();
+        let kinds = [Operation::Flush, Operation::Sync, Operation::SyncDir];
+        for (kind, way) in kinds.into_iter().flat_map(|kind| WAYS.map(|way| (kind, way))) {
+            let disk = way.disk();
             let fs = FaultFs::new(Arc::new(disk.clone()));
-            let (log, _) = open(&fs, small());
+            let (log, _) = open(&fs, way.options());
             let durable = append(&log, &[1; 100]).unwrap().1;
             log.sync(durable).unwrap();
             fs.arm(FaultPlan::once(1, Fault::Io).only(&[kind]));
@@ -246,24 +292,25 @@ fn disk_error() -> keyrack_vfs::Error {
 /// Those who wait for a flush of somebody else hear of its failure, too.
 #[test]
 fn everybody_who_waits_for_a_failed_flush_is_told() {
-    bounded(|| {
-        let disk = new_disk();
-        let fs = FaultFs::new(Arc::new(disk));
-        let (log, _) = open(&fs, small());
-        append(&log, b"x").unwrap();
-        fs.arm(FaultPlan::from_then_on(1, Fault::Io).only(&[Operation::Flush]));
-        let outcomes: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    let log = &log;
-                    scope.spawn(move || append(log, b"y").and_then(|(_, end)| log.sync(end)))
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Poisoned(_)))));
-        assert_eq!(fs.operations_of(Operation::Flush), 1, "nobody flushes again");
+    bounded(|| WAYS.into_iter().for_each(fail_a_flush_for_all));
+}
+
+fn fail_a_flush_for_all(way: Way) {
+    let fs = FaultFs::new(Arc::new(way.disk()));
+    let (log, _) = open(&fs, way.options());
+    append(&log, b"x").unwrap();
+    fs.arm(FaultPlan::from_then_on(1, Fault::Io).only(&[Operation::Flush]));
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let log = &log;
+                scope.spawn(move || append(log, b"y").and_then(|(_, end)| log.sync(end)))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Poisoned(_)))));
+    assert_eq!(fs.operations_of(Operation::Flush), 1, "nobody flushes again");
 }
 
 /// What cannot be removed now is removed by the next release.
@@ -271,7 +318,7 @@ fn everybody_who_waits_for_a_failed_flush_is_told() {
 fn a_release_that_fails_is_taken_up_again() {
     let disk = new_disk();
     let fs = FaultFs::new(Arc::new(disk));
-    let (log, _) = open(&fs, keyrack_wal::Options { recycled_max: 0, ..small() });
+    let (log, _) = open(&fs, Options { recycled_max: 0, ..small() });
     for _ in 0..100 {
         append(&log, &[0; 300]).unwrap();
     }

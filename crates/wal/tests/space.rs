@@ -6,13 +6,13 @@ use std::sync::Arc;
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use keyrack_wal::{Error, Log, Options, salvage};
 
-use crate::tool::{DIR, Records, append, new_disk, open, open_from, segments, small};
+use crate::tool::{DIR, Records, WAYS, Way, append, new_disk, open, open_from, segments, small};
 
 /// Bytes before the records of a segment.
 const FRONT_BYTES: u64 = 4_096;
 
-fn large() -> Options {
-    Options { segment_bytes: 16 << 20, ..Options::default() }
+fn large(way: Way) -> Options {
+    Options { segment_bytes: 16 << 20, ..way.options() }
 }
 
 /// Bytes of all files of the log.
@@ -25,8 +25,12 @@ fn bytes_of(disk: &MemFs) -> u64 {
 /// A segment had all its space, 16 MiB, with its first record.
 #[test]
 fn the_space_of_the_first_segment_grows_with_its_records() {
-    let disk = new_disk();
-    let (log, _) = open(&disk, large());
+    WAYS.into_iter().for_each(grow_the_first_segment);
+}
+
+fn grow_the_first_segment(way: Way) {
+    let (disk, options) = (way.disk(), large(way));
+    let (log, _) = open(&disk, options);
     let mut written = Records::new();
     let mut spaces = Vec::new();
     for number in 0..3_000_u32 {
@@ -43,36 +47,44 @@ fn the_space_of_the_first_segment_grows_with_its_records() {
     let doubled: Vec<u64> = (16..=20).map(|log2| 1 << log2).collect();
     assert_eq!(spaces[..5], doubled);
     let killed = disk.process_crash_image();
-    assert_eq!(open(&killed, large()).1, written);
+    let left = open(&killed, options).1;
+    assert!(left == if way.is_lost_with_the_process() { vec![] } else { written.clone() });
     log.sync(log.published()).unwrap();
-    let lost = disk.crash_image(1, CrashPolicy::DropAll);
-    assert_eq!(open(&lost, large()).1, written);
+    for image in [disk.crash_image(1, CrashPolicy::DropAll), disk.process_crash_image()] {
+        assert!(open(&image, options).1 == written, "{way:?}");
+    }
 }
 
 #[test]
 fn a_record_larger_than_the_space_gets_its_own() {
-    for (before, length) in [(0, 1 << 20), (100, 1 << 20), (100, (16 << 20) - 64)] {
-        let disk = new_disk();
-        let (log, _) = open(&disk, large());
+    let sizes = [(0, 1 << 20), (100, 1 << 20), (100, (16 << 20) - 64)];
+    for ((before, length), way) in sizes.into_iter().flat_map(|it| WAYS.map(|way| (it, way))) {
+        let disk = way.disk();
+        let (log, _) = open(&disk, large(way));
         let mut written = Records::new();
         for payload in [vec![1; before], vec![2; length], vec![3; 10]] {
             written.push((append(&log, &payload).unwrap().0, payload));
         }
         log.close().unwrap();
-        assert_eq!(open(&disk, large()).1, written, "{before} and {length} bytes");
+        assert!(open(&disk, large(way)).1 == written, "{before} and {length} bytes, {way:?}");
     }
 }
 
 #[test]
 fn without_space_to_grow_nothing_is_reserved_and_the_next_call_tries_again() {
-    let disk = new_disk();
+    WAYS.into_iter().for_each(grow_without_space);
+}
+
+fn grow_without_space(way: Way) {
+    let (disk, options) = (way.disk(), large(way));
     let faulty = FaultFs::new(Arc::new(disk.clone()));
-    let (log, _) = open(&faulty, large());
+    let (log, _) = open(&faulty, options);
+    let grows = if way == Way::Direct { Operation::Allocate } else { Operation::Map };
     let mut written = Records::new();
     let mut refused = 0;
     for number in 0..1_000 {
         if number % 50 == 0 {
-            faulty.arm(FaultPlan::once(1, Fault::NoSpace).only(&[Operation::Map]));
+            faulty.arm(FaultPlan::once(1, Fault::NoSpace).only(&[grows]));
         }
         let payload = vec![number as u8; 1_000];
         let place = match append(&log, &payload) {
@@ -88,7 +100,7 @@ fn without_space_to_grow_nothing_is_reserved_and_the_next_call_tries_again() {
     }
     assert!(refused >= 4, "{refused}: it grows four times");
     drop(log);
-    assert_eq!(open(&disk, large()).1, written);
+    assert!(open(&disk, options).1 == written, "{way:?}");
 }
 
 /// A log of some segments, and where its records end.
@@ -104,8 +116,10 @@ fn filled(fs: &(impl Fs + Clone + 'static), options: Options) -> Result<(Log, u6
 /// The newest segment kept its records after a close, although nobody would read them.
 #[test]
 fn a_close_after_everything_was_released_leaves_an_empty_segment() {
-    for options in [small(), large()] {
-        let disk = new_disk();
+    for (options, way) in WAYS.into_iter().flat_map(|way| [(way.options(), way), (large(way), way)])
+    {
+        let is_small = options == way.options();
+        let disk = way.disk();
         let mut end = 0;
         for round in 0..3 {
             let (log, recovered, records) = open_from(&disk, end, options).unwrap();
@@ -121,7 +135,7 @@ fn a_close_after_everything_was_released_leaves_an_empty_segment() {
             log.close().unwrap();
             assert_eq!(segments(&disk).len(), 1);
             // A front and the marker; a few records are not worth the syncs.
-            let few = if options == small() { 4_096 } else { 0 };
+            let few = if is_small { 4_096 } else { 0 };
             let bytes = bytes_of(&disk);
             assert!(bytes <= FRONT_BYTES + 1_024 + few, "round {round}: {bytes}");
         }
@@ -129,7 +143,7 @@ fn a_close_after_everything_was_released_leaves_an_empty_segment() {
         let mut any = |_: u64, _: &[u8]| Ok(());
         let salvaged = salvage::<Error>(&disk, Path::new(DIR), None, None, &mut any).unwrap();
         assert_eq!(salvaged.holes, []);
-        assert!(salvaged.records == 0 || options == small(), "{salvaged:?}");
+        assert!(salvaged.records == 0 || is_small, "{salvaged:?}");
         // What was not released stays.
         let (log, _, _) = open_from(&disk, end, options).unwrap();
         let (kept, behind) =
@@ -155,9 +169,10 @@ fn the_empty_segment_is_missed_when_it_is_gone() {
 
 #[test]
 fn a_close_that_a_crash_interrupts_leaves_a_sound_log() {
-    for options in [small(), large()] {
+    for (options, way) in WAYS.into_iter().flat_map(|way| [(way.options(), way), (large(way), way)])
+    {
         for n in 1.. {
-            let disk = new_disk();
+            let disk = way.disk();
             let faulty = FaultFs::new(Arc::new(disk.clone()));
             let (log, end) = filled(&faulty, options).unwrap();
             // The caller has made durable what it took from the log, and the log has an identity.
