@@ -252,6 +252,12 @@ fn a_full_disk_at_every_operation_is_reported_and_nothing_acknowledged_is_lost()
     at_every_operation(Durability::Os, &[Fault::NoSpace], 1);
 }
 
+/// The log of these goes past the page cache.
+#[test]
+fn a_failing_disk_loses_nothing_acknowledged_where_every_write_is_synced() {
+    at_every_operation(Durability::Sync, &[Fault::Io, Fault::NoSpace], 2);
+}
+
 #[test]
 fn too_many_files_at_every_operation_are_reported_and_nothing_acknowledged_is_lost() {
     at_every_operation(Durability::Sync, &[Fault::TooManyFiles], 1);
