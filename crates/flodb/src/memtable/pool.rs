@@ -213,7 +213,9 @@ impl MemtablePool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cursor::Cursor;
     use crate::key::{Kind, SEQUENCE_MAX};
+    use crate::memtable::Size;
 
     const CAPACITY_BYTES: usize = 1 << 16;
 
@@ -244,6 +246,7 @@ mod tests {
             let pool = pool(2, hash);
             let first = Arc::new(pool.memtable(0));
             let entries = fill(&first, 4);
+            assert!(first.has_range_tombstones() && first.has_overflow() == hash);
             first.make_immutable();
             drop(first);
             assert!(pool.has_spare());
@@ -257,6 +260,14 @@ mod tests {
                 let found = second.get(key.as_bytes(), found, SEQUENCE_MAX, |_, at, _| at);
                 assert_eq!(found, None, "{key}");
             }
+            // Writes that have their room and have written nothing yet: a scan does not take what
+            // the index and the room held before for theirs.
+            let size: Size = (0..100).map(|_| Size::of(4, 5, Kind::Put)).sum();
+            let room = second.reserve(size).unwrap();
+            let mut cursor = second.cursor(SEQUENCE_MAX);
+            cursor.seek_first().unwrap();
+            assert_eq!(cursor.entry(), None);
+            drop((cursor, room));
             let entries = fill(&second, 9);
             assert_eq!(second.range_tombstones().len() as u64, (entries - 1) / 10);
             for sequence in 1..entries {
@@ -265,6 +276,14 @@ mod tests {
                 let get = |upto| second.get(key.as_bytes(), found, upto, |_, at, _| at);
                 assert_eq!((get(SEQUENCE_MAX), get(sequence - 1)), (Some(sequence), None));
             }
+            let mut cursor = second.cursor(SEQUENCE_MAX);
+            cursor.seek_first().unwrap();
+            for sequence in 1..entries {
+                let (key, _) = cursor.entry().expect("as many entries as were written");
+                assert_eq!(key[..9], format!("{sequence:09}").into_bytes());
+                cursor.next().unwrap();
+            }
+            assert_eq!(cursor.entry(), None);
         }
     }
 
