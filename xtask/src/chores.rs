@@ -247,9 +247,10 @@ fn seed_line(workspace: &Workspace) -> String {
 }
 
 /// Crates whose tests read [`SEED_VARIABLE`].
-const SEEDED: [&str; 8] = [
+const SEEDED: [&str; 9] = [
     "keyrack-flodb",
     "keyrack-harness",
+    "keyrack-hdr",
     "keyrack-masstree",
     "keyrack-masstree-engine",
     "keyrack-measure",

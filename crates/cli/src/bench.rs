@@ -4,6 +4,7 @@ use crate::progress::Progress;
 use crate::watch::Watch;
 use crate::{bundled, engines, flags, modes};
 use clap::ArgMatches;
+use keyrack_calendar as calendar;
 use keyrack_compat::BenchStyle;
 use keyrack_console::say;
 use keyrack_harness::probe::LinuxHost;
@@ -12,7 +13,7 @@ use keyrack_harness::{
     Bound, Facts, MemLimit, Outputs, Pin, Plan, Print, Settings, Stop, Surroundings, apply_config,
     render_replay,
 };
-use keyrack_measure::{Clock, wall};
+use keyrack_measure::Clock;
 use keyrack_record::Run;
 use keyrack_vfs::{Fs, RealFs};
 use std::io::Write;
@@ -201,7 +202,7 @@ pub(crate) fn surroundings(fs: &Arc<dyn Fs>, argv: &[String], program: &str) -> 
 /// Makes `base/<time>`, or `base/<time>-2` when two runs begin in one second.
 fn stamped_dir(fs: &dyn Fs, base: &Path) -> Result<PathBuf, String> {
     fs.create_dir_all(base).map_err(|error| error.to_string())?;
-    let stamp = wall::local_stamp();
+    let stamp = calendar::local_stamp();
     for attempt in 1..1000 {
         let name = if attempt == 1 { stamp.clone() } else { format!("{stamp}-{attempt}") };
         let dir = base.join(name);

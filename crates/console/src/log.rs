@@ -21,7 +21,7 @@ struct Stamp;
 
 impl FormatTime for Stamp {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
-        writer.write_str(&keyrack_measure::wall::rfc3339_now())
+        writer.write_str(&keyrack_calendar::rfc3339_now())
     }
 }
 
@@ -41,7 +41,7 @@ where
     ) -> fmt::Result {
         let mut fields = Fields(Map::new());
         let level = event.metadata().level().as_str().to_ascii_lowercase();
-        fields.put("time", keyrack_measure::wall::rfc3339_now());
+        fields.put("time", keyrack_calendar::rfc3339_now());
         fields.put("level", level);
         event.record(&mut fields);
         writeln!(writer, "{}", Value::Object(fields.0))

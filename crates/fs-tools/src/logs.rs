@@ -3,10 +3,10 @@
 use crate::Place;
 use crate::paths::shown;
 use crate::place::{finish, open_references, open_view};
+use keyrack_calendar as calendar;
 use keyrack_console::{DONE, Failure, NO, Outcome, Output, say};
 use keyrack_deltafs::{Difference, GcOptions, Kind, LogHead, Namespace, Reference, Said};
 use keyrack_flodb::Options;
-use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::json;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub fn list_views(place: &Place, as_json: bool) -> Outcome {
                 })
                 .to_string()
             } else {
-                let at = wall::rfc3339_of_ns(found.published_ns);
+                let at = calendar::rfc3339_of_ns(found.published_ns);
                 let base = if found.base.is_empty() {
                     String::new()
                 } else {

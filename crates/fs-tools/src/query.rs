@@ -3,9 +3,9 @@
 use crate::Place;
 use crate::archive::jsonl::put_bytes;
 use crate::paths::{for_each, last_name, shown, trimmed};
+use keyrack_calendar as calendar;
 use keyrack_console::{Failure, Outcome, Output};
 use keyrack_deltafs::{Caller, Kind, ListEntry, Stat, Walked};
-use keyrack_measure::wall;
 use keyrack_vfs::{Fs, OutputFile, RealFs};
 use serde_json::json;
 use std::collections::HashSet;
@@ -124,7 +124,7 @@ impl Listing {
                 stat.uid,
                 stat.gid,
                 stat.size,
-                wall::rfc3339_of_ns(stat.mtime_ns)
+                calendar::rfc3339_of_ns(stat.mtime_ns)
             );
         }
         text += &shown(name);
@@ -209,9 +209,9 @@ pub fn stat(place: &Place, paths: &[&[u8]], json: bool, follow: bool) -> Outcome
             stat.nlink,
             stat.size,
             stat.mtime_ns,
-            wall::rfc3339_of_ns(stat.mtime_ns),
+            calendar::rfc3339_of_ns(stat.mtime_ns),
             stat.ctime_ns,
-            wall::rfc3339_of_ns(stat.ctime_ns),
+            calendar::rfc3339_of_ns(stat.ctime_ns),
         );
         out.write(text.as_bytes())?;
         Ok(())

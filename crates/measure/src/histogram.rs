@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use crate::layout::{BUCKETS, CLAMPED_INDEX, high_of, index_of, low_of};
+use crate::layout::{BUCKETS, CLAMP_MIN, CLAMPED_INDEX, high_of, index_of, low_of};
 use crate::stats::{self, Interval};
 
 /// Counts of values in nanoseconds: exact below 256, within 1/128 up to 2^40 (18 minutes), clamped
@@ -46,6 +46,9 @@ pub struct HistogramParts {
 }
 
 impl Histogram {
+    /// The least value that is clamped: 2^40.
+    pub const CLAMP_MIN: u64 = CLAMP_MIN;
+
     /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram { buckets: Box::new([0; BUCKETS]), count: 0, sum: 0, min: u64::MAX, max: 0 }
@@ -168,7 +171,7 @@ impl Histogram {
         for (low, high, n) in self.buckets() {
             seen = seen.saturating_add(n);
             if seen >= rank {
-                return Some(midpoint(low, high).clamp(self.min, self.max));
+                return Some(low.midpoint(high).clamp(self.min, self.max));
             }
         }
         Some(self.max)
@@ -244,11 +247,6 @@ fn nearest_rank(p: f64, count: u64) -> u64 {
     let exact = p * count as f64 / 100.0;
     let rank = (exact * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
     rank.clamp(1, count)
-}
-
-/// The middle of `low..=high`, rounded down.
-pub(crate) fn midpoint(low: u64, high: u64) -> u64 {
-    low + high.saturating_sub(low) / 2
 }
 
 impl Default for Histogram {

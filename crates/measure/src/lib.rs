@@ -4,9 +4,8 @@
 //!   and a fake that makes whole runs reproducible to the byte.
 //! * [`Histogram`] counts latencies in nanoseconds: exact below 256 ns, within 1/128 above.
 //!   [`LiveHistogram`] and [`LiveCounter`] have one writer and may be sampled while it writes.
-//! * [`hdr`] writes and reads histograms in the HdrHistogram V2 formats.
 //! * [`stats`] holds medians, confidence intervals and the Mann-Whitney test.
-//! * [`wall`] is the calendar, [`usage`] is what the process has consumed.
+//! * [`wall`] is the time since 1970, [`usage`] is what the process has consumed.
 //!
 //! ```
 //! use keyrack_measure::{Clock, Histogram};
@@ -30,8 +29,6 @@
 mod calibration;
 mod clock;
 mod cpu_times;
-mod error;
-pub mod hdr;
 mod histogram;
 mod layout;
 mod live;
@@ -44,6 +41,5 @@ pub mod wall;
 
 pub use clock::{Clock, ClockSource, reduce_timer_slack};
 pub use cpu_times::{CpuShare, CpuTimes};
-pub use error::Error;
 pub use histogram::{Histogram, HistogramParts};
 pub use live::{LiveCounter, LiveHistogram};

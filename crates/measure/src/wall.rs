@@ -1,57 +1,24 @@
-//! The calendar: stamps for file names, reports and logs.
+//! The time since 1970, for stamps, versions and unique numbers. The crate `calendar` makes dates
+//! of it.
 //!
-//! Never used to measure: the wall clock may be set back. Stamps are to the second, truncated.
+//! Never used to measure: the wall clock may be set back.
 
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use std::time::{Duration, SystemTime};
 
-/// Milliseconds since the Unix epoch; 0 if the clock stands before it.
+/// Milliseconds since 1970, UTC; 0 if the clock stands before it.
 pub fn unix_ms() -> u64 {
-    u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0)
+    u64::try_from(since_1970().as_millis()).unwrap_or(0)
 }
 
-/// Nanoseconds since 1970, UTC.
+/// Nanoseconds since 1970, UTC; 0 if the clock stands before it, or after the year 2554.
 #[inline]
 pub fn unix_ns() -> u64 {
-    u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(0)
+    u64::try_from(since_1970().as_nanos()).unwrap_or(0)
 }
 
-/// The present local time as `YYYYmmdd-HHMMSS`, for names of report directories. UTC where the
-/// system does not say which zone it is in.
-pub fn local_stamp() -> String {
-    stamp(&Zoned::now())
-}
-
-/// The present time in UTC as RFC 3339, such as `2026-07-29T08:24:39Z`.
-pub fn rfc3339_now() -> String {
-    rfc3339(Timestamp::now())
-}
-
-/// The local time of an RFC 3339 stamp in the words of C's `ctime`: `Wed Oct 24 14:54:39 2012`, the
-/// day of the month two columns wide. `None` where `stamp` is none.
-#[must_use]
-pub fn ctime(stamp: &str) -> Option<String> {
-    let time: Timestamp = stamp.parse().ok()?;
-    Some(ctime_of(&time.to_zoned(TimeZone::system())))
-}
-
-fn ctime_of(time: &Zoned) -> String {
-    time.strftime("%a %b %e %H:%M:%S %Y").to_string()
-}
-
-fn stamp(time: &Zoned) -> String {
-    time.strftime("%Y%m%d-%H%M%S").to_string()
-}
-
-/// A time in nanoseconds since 1970 in UTC as RFC 3339, to the second. The end of the calendar
-/// where there is none for it.
-#[must_use]
-pub fn rfc3339_of_ns(unix_ns: u64) -> String {
-    rfc3339(Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(Timestamp::MAX))
-}
-
-fn rfc3339(time: Timestamp) -> String {
-    time.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+#[expect(clippy::disallowed_methods, reason = "this is where the wall clock is read")]
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -59,43 +26,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nanoseconds_as_a_stamp() {
-        assert_eq!(rfc3339_of_ns(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339_of_ns(1_234_567_890_999_999_999), "2009-02-13T23:31:30Z");
-        assert!(rfc3339_of_ns(u64::MAX).starts_with("2554-07-21T"));
-    }
-
-    /// 2009-02-13 23:31:30.999 UTC.
-    fn known_time() -> Timestamp {
-        Timestamp::from_millisecond(1_234_567_890_999).unwrap()
-    }
-
-    #[test]
-    fn stamps_have_fixed_shapes() {
-        assert_eq!(rfc3339(known_time()), "2009-02-13T23:31:30Z");
-        let zone = TimeZone::fixed(jiff::tz::offset(2));
-        assert_eq!(stamp(&known_time().to_zoned(zone)), "20090214-013130");
-        assert_eq!(local_stamp().len(), "20090214-013130".len());
-        assert_eq!(local_stamp().as_bytes()[8], b'-');
-    }
-
-    #[test]
-    fn c_time_has_its_words() {
-        assert_eq!(ctime_of(&known_time().to_zoned(TimeZone::UTC)), "Fri Feb 13 23:31:30 2009");
-        let early = Timestamp::from_second(1_351_036_800 - 20 * 86_400).unwrap();
-        assert_eq!(ctime_of(&early.to_zoned(TimeZone::UTC)), "Thu Oct  4 00:00:00 2012");
-        assert_eq!(ctime("2012-10-24T14:54:39Z").map(|text| text.len()), Some(24));
-        assert_eq!(ctime("yesterday"), None);
-    }
-
-    #[test]
-    fn the_three_clocks_show_one_time() {
-        let before = unix_ms() / 1000;
-        let between: Timestamp = rfc3339_now().parse().unwrap();
-        let after = unix_ms() / 1000;
-        let seconds = u64::try_from(between.as_second()).unwrap();
-        assert!((before..=after).contains(&seconds));
+    fn both_units_are_of_one_clock() {
+        let before = unix_ms();
+        let between = unix_ns() / 1_000_000;
+        assert!((before..=unix_ms()).contains(&between));
         // Later than the year 2024: milliseconds, not seconds or microseconds.
-        assert!((1_704_000_000_000..100_000_000_000_000).contains(&unix_ms()));
+        assert!((1_704_000_000_000..100_000_000_000_000).contains(&before));
     }
 }

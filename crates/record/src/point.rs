@@ -406,21 +406,21 @@ pub struct Load {
 
 /// Histograms travel as base64 of the compressed HdrHistogram V2 encoding.
 mod hdr {
-    use keyrack_measure::{Histogram, hdr};
+    use keyrack_measure::Histogram;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(
         histogram: &Histogram,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&hdr::export(histogram))
+        serializer.serialize_str(&keyrack_hdr::export(histogram))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Histogram, D::Error> {
         let text = String::deserialize(deserializer)?;
-        hdr::import(&text).map_err(serde::de::Error::custom)
+        keyrack_hdr::import(&text).map_err(serde::de::Error::custom)
     }
 }
 

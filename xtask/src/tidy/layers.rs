@@ -8,7 +8,7 @@
 //! L3  rowstore deltafs deltafs-c mount objects server   the self-test of the cli
 //!     loadgen harness live report
 //! L2  masstree-engine flodb peers
-//! L1  store masstree record wal net workload leveldb trace
+//! L1  store masstree record wal net workload leveldb trace hdr calendar
 //! L0  measure vfs concurrent wire
 //! ```
 //!
@@ -23,7 +23,10 @@ use super::{Breach, File, Tree};
 /// The layers from the lowest up.
 const LAYERS: &[&[&str]] = &[
     &["measure", "vfs", "concurrent", "decimal", "wire"],
-    &["store", "masstree", "record", "wal", "net", "workload", "leveldb", "trace"],
+    &[
+        "store", "masstree", "record", "wal", "net", "workload", "leveldb", "trace", "hdr",
+        "calendar",
+    ],
     &["masstree-engine", "flodb", "peers"],
     &[
         "rowstore",
@@ -51,6 +54,7 @@ const FOR_TESTS: &[&str] = &["testkit", "peers"];
 /// Dependencies that the layers alone would forbid, with the reason for each.
 const EDGES: &[(&str, &str, &str)] = &[
     ("cli", "testkit", "`keyrack bench --selftest` is the random comparison of the tests"),
+    ("record", "hdr", "the histograms of a record are in their interchange format"),
     ("wire", "decimal", "lengths and numbers of protocols are decimal text"),
     ("deltafs-c", "deltafs", "the interface for C is one of name spaces"),
     ("mount", "deltafs", "what is mounted is a name space"),

@@ -17,8 +17,8 @@
 mod engine;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use keyrack_calendar as calendar;
 use keyrack_console::{Failure, say};
-use keyrack_measure::wall;
 use keyrack_server::{Control, Error, Options, Password, SETTINGS, Server, apply_toml};
 use keyrack_vfs::{Fs, RealFs};
 use std::path::Path;
@@ -89,7 +89,7 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
         env!("CARGO_PKG_VERSION"),
         options.loops(),
         options.durability(),
-        wall::rfc3339_now(),
+        calendar::rfc3339_now(),
     );
     for bound in server.bound() {
         say!("listening on {bound}");

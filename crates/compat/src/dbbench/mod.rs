@@ -21,11 +21,11 @@ mod options;
 
 use super::line::Tool;
 use crate::{Program, run_messages};
+use keyrack_calendar as calendar;
 use keyrack_flodb::Db;
 use keyrack_harness::probe::{LinuxHost, PinInfo, system_info};
 use keyrack_harness::sink::{Dialect, EntryShape, db_bench_head, db_bench_lines};
 use keyrack_harness::{Bound, Event, Observer, Outputs, Pin, Plan, Settings, Stop, Surroundings};
-use keyrack_measure::wall;
 use keyrack_record::Run;
 use keyrack_store::OpenOptions;
 use keyrack_vfs::{Fs, RealFs, access};
@@ -108,7 +108,7 @@ fn run(options: &Options, argv: &[String], program: &dyn Program) -> Result<u8, 
         compression_ratio: options.compression_ratio,
     };
     let version = &surroundings.facts.version;
-    let head = db_bench_head(version, &wall::rfc3339_now(), &machine, &shape);
+    let head = db_bench_head(version, &calendar::rfc3339_now(), &machine, &shape);
     let mut status = keyrack_console::print(&head);
     if status == keyrack_console::DONE && !options.uses_existing {
         bench.remove()?;

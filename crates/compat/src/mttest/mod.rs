@@ -30,13 +30,13 @@ mod runs;
 use super::line::Tool;
 use crate::Program;
 use compare::Pattern;
+use keyrack_calendar as calendar;
 use keyrack_console::say;
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_harness::sink::{
     Candlesticks, Experiment, Notebook, Page, Stream, Trial, Value, append,
 };
 use keyrack_harness::{NotebookFile, Stop, Surroundings};
-use keyrack_measure::wall;
 use keyrack_vfs::{Fs, RealFs};
 use options::{Options, Place};
 use std::io::{IsTerminal, Read};
@@ -70,7 +70,7 @@ fn run(
         return Err("-c compares with experiments of the notebook, and there is none".to_owned());
     }
     let facts = surroundings().facts;
-    let started = wall::rfc3339_now();
+    let started = calendar::rfc3339_now();
     let machine = LinuxHost.hostname();
     let (trials, mut status) = if options.trials > 0 {
         let stop = Stop::default();
@@ -81,7 +81,7 @@ fn run(
     };
     let experiment = Experiment {
         revision: facts.revision.unwrap_or(facts.version),
-        time: wall::ctime(&started).unwrap_or(started),
+        time: calendar::ctime(&started).unwrap_or(started),
         gid: options.gid.clone(),
         machine: machine.clone(),
         cores: runs.threads(),

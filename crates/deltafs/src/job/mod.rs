@@ -33,7 +33,8 @@ pub use launch::{Launch, Launched, Outcome, Signaller};
 
 use address::Offer;
 use collectives::Collectives;
-use keyrack_measure::{Histogram, hdr};
+use keyrack_hdr as hdr;
+use keyrack_measure::Histogram;
 use keyrack_vfs::{FileKind, Fs, OpenOptions, RealFs};
 use launcher::{Lookup, Place};
 use pmi::Pmi;

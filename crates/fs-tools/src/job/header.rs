@@ -1,7 +1,7 @@
 //! What is said before a run, in the shapes of the original: date, machine, then a line for each
 //! setting with its value from column 20 on. The same as an object of JSON.
 
-use keyrack_measure::wall;
+use keyrack_calendar as calendar;
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::{Map, Value, json};
 use std::fmt::{Display, Write as _};
@@ -21,7 +21,7 @@ impl Header {
     pub(crate) fn new() -> Header {
         let (text, settings) = (String::new(), Map::new());
         let mut header = Header { text, settings, section: None };
-        let now = wall::ctime(&wall::rfc3339_now()).unwrap_or_default();
+        let now = calendar::ctime(&calendar::rfc3339_now()).unwrap_or_default();
         let cpuinfo = RealFs.read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
         let values = |key: &str| -> Vec<String> {
             let value = |line: &str| {

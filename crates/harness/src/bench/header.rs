@@ -5,7 +5,8 @@ use crate::plan::Plan;
 use crate::planned_engine::PlannedEngine;
 use crate::probe::{self, BuildFacts, LinuxHost, PinInfo};
 use crate::settings::Bound;
-use keyrack_measure::{Clock, wall};
+use keyrack_calendar as calendar;
+use keyrack_measure::Clock;
 use keyrack_record::{Header, Probe, WorkloadText};
 
 /// What was asked for.
@@ -14,7 +15,7 @@ pub(super) fn header(plan: &Plan, clock: &Clock) -> Header {
     let facts = &plan.surroundings.facts;
     Header {
         version: facts.version.clone(),
-        started: wall::rfc3339_now(),
+        started: calendar::rfc3339_now(),
         argv: facts.argv.clone(),
         seed: settings.seed,
         repeat: settings.repeat,

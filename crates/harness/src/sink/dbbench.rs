@@ -23,7 +23,7 @@
 
 use super::Sink;
 use super::text::escape;
-use keyrack_measure::wall;
+use keyrack_calendar as calendar;
 use keyrack_record::{
     Cell, Failure, FieldValue, Header, OpStats, Point, Probe, Repeat, Run, ThreadRow, distinct,
 };
@@ -126,7 +126,7 @@ pub fn db_bench_head(
 }
 
 fn program(version: &str, started: &str) -> String {
-    let date = wall::ctime(started).unwrap_or_else(|| started.to_owned());
+    let date = calendar::ctime(started).unwrap_or_else(|| started.to_owned());
     format!("Keyrack:    version {version}\nDate:       {date}\n")
 }
 

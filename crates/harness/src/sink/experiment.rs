@@ -20,7 +20,7 @@
 //! as `ops_per_sec`.
 
 use super::value::Value;
-use keyrack_measure::wall;
+use keyrack_calendar as calendar;
 use keyrack_record::{Cell, FieldValue, Point, Run, ThreadRow};
 
 /// What a run measured.
@@ -84,7 +84,7 @@ impl Experiment {
         let started = &run.header.started;
         Experiment {
             revision: probed(run, "build", "revision").unwrap_or(&run.header.version).to_owned(),
-            time: wall::ctime(started).unwrap_or_else(|| started.clone()),
+            time: calendar::ctime(started).unwrap_or_else(|| started.clone()),
             gid: None,
             machine: probed(run, "system", "host").map(str::to_owned),
             cores: run.header.threads.iter().copied().max().unwrap_or(1),

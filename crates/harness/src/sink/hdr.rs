@@ -16,7 +16,9 @@
 
 use super::Sink;
 use super::text::tag_word;
-use keyrack_measure::{Histogram, hdr};
+use keyrack_calendar as calendar;
+use keyrack_hdr as hdr;
+use keyrack_measure::Histogram;
 use keyrack_record::{Cell, Header, Point, Repeat, Run};
 use std::io::{self, Write};
 
@@ -34,7 +36,7 @@ impl Hdr {
 
 impl Sink for Hdr {
     fn begin(&mut self, header: &Header) -> io::Result<()> {
-        let start_s = unix_seconds(&header.started).unwrap_or(0.0);
+        let start_s = calendar::unix_s(&header.started).unwrap_or(0.0);
         self.out.write_all(hdr::log_header(start_s).as_bytes())?;
         self.out.flush()
     }
@@ -74,35 +76,4 @@ fn cell_tag(cell: &Cell) -> String {
         tag.push_str(&format!("/rate={rate}"));
     }
     tag
-}
-
-/// Seconds since the epoch of an RFC 3339 stamp; `None` for anything else.
-fn unix_seconds(text: &str) -> Option<f64> {
-    text.parse::<jiff::Timestamp>().ok().map(|stamp| stamp.as_duration().as_secs_f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn starts_are_seconds_since_the_epoch() {
-        let cases = [
-            ("1970-01-01T00:00:00Z", 0.0),
-            ("2000-02-29T12:00:00Z", 951_825_600.0),
-            ("2000-03-01T00:00:00Z", 951_868_800.0),
-            ("2023-11-14T22:13:20Z", 1_700_000_000.0),
-            ("2100-03-01T00:00:00.5Z", 4_107_542_400.5),
-        ];
-        for (text, seconds) in cases {
-            assert_eq!(unix_seconds(text), Some(seconds), "{text}");
-        }
-    }
-
-    #[test]
-    fn other_texts_are_not_starts() {
-        for text in ["", "now", "2023-11-14", "2023-13-14T00:00:00Z", "2023-11-14T24:00:00Z"] {
-            assert_eq!(unix_seconds(text), None, "{text}");
-        }
-    }
 }

@@ -94,7 +94,7 @@ fn decoded(text: &str) -> String {
     while let Some(start) = rest.find("HISTFAAA") {
         let (before, encoded) = rest.split_at(start);
         let end = encoded.find(['"', '\n']).unwrap_or(encoded.len());
-        let histogram = keyrack_measure::hdr::import(&encoded[..end]).unwrap();
+        let histogram = keyrack_hdr::import(&encoded[..end]).unwrap();
         let percentiles = [0.0, 50.0, 99.0, 100.0].map(|p| histogram.percentile(p).unwrap_or(0));
         out.push_str(&format!("{before}<{} in {percentiles:?}>", histogram.count()));
         rest = &encoded[end..];
@@ -463,7 +463,7 @@ fn the_log_is_read_back_by_its_tags() {
     assert_eq!(lines.len(), point.repeats.len());
     for (line, repeat) in lines.iter().zip(&point.repeats) {
         let encoded = line.rsplit(',').next().unwrap();
-        let back = keyrack_measure::hdr::import(encoded).unwrap();
+        let back = keyrack_hdr::import(encoded).unwrap();
         let get = repeat.ops.iter().find(|op| op.op == "get").unwrap();
         assert_eq!(back.count(), get.service.count());
         let start: f64 = line.split(',').nth(1).unwrap().parse().unwrap();

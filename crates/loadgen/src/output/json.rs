@@ -1,6 +1,7 @@
 //! The report as JSON; `docs/formats/load.md` is its page.
 
-use keyrack_measure::{Histogram, hdr};
+use keyrack_hdr as hdr;
+use keyrack_measure::Histogram;
 use serde_json::{Value, json};
 
 use super::table::{deviation, headline};

@@ -1,10 +1,7 @@
-//! What can go wrong when a stored histogram is read back.
-//!
-//! Measuring itself cannot fail: clocks fall back, histograms clamp, and statistics without an
-//! answer are `None`. Only text that came from a file can be wrong, and there the error names the
-//! byte or the reason.
+//! What can go wrong when a stored histogram is read back. Writing one cannot fail. The error names
+//! the byte or the reason.
 
-/// The errors of this crate; all of them are about encoded histograms.
+/// Why a text is not an encoded histogram.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

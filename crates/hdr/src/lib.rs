@@ -23,6 +23,11 @@
 //! 1/1024 (exactly below 2048).
 //!
 //! The formats and their bytes are the business of the `hdrhistogram` crate.
+#![forbid(unsafe_code)]
+
+mod error;
+
+pub use error::Error;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
@@ -31,10 +36,7 @@ use base64::DecodeError;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
-
-use crate::histogram::midpoint;
-use crate::layout::CLAMP_MIN;
-use crate::{Error, Histogram};
+use keyrack_measure::Histogram;
 
 type Peer = hdrhistogram::Histogram<u64>;
 
@@ -172,7 +174,7 @@ fn refusal(reason: impl Into<String>) -> Error {
 /// The same counts in the other library's type.
 fn to_peer(histogram: &Histogram) -> Peer {
     let (min, max) = (histogram.min().unwrap_or(0), histogram.max().unwrap_or(0));
-    let high = max.clamp(CLAMP_MIN, SIGNED_MAX);
+    let high = max.clamp(Histogram::CLAMP_MIN, SIGNED_MAX);
     let mut peer = Peer::new_with_bounds(1, high, SIGNIFICANT_DIGITS)
         .expect("the bounds are in order and three digits are allowed");
     let ends = if min == max { vec![min] } else { vec![min, max] };
@@ -185,7 +187,7 @@ fn to_peer(histogram: &Histogram) -> Peer {
             }
         }
         if left > 0 {
-            let value = midpoint(bucket_low, bucket_high).clamp(min, max);
+            let value = bucket_low.midpoint(bucket_high).clamp(min, max);
             peer.saturating_record_n(value.min(high), left);
         }
     }

@@ -4,8 +4,12 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 
 use super::*;
-use crate::stats::seeded::seed;
-use keyrack_testkit::random::Draw;
+use keyrack_testkit::random::{Draw, seed_or};
+
+/// The seed of a random test. Tests name it in their messages.
+fn seed() -> u64 {
+    seed_or(20_260_729)
+}
 
 fn sample(random: &mut Draw, n: usize) -> Histogram {
     let mut histogram = Histogram::new();
