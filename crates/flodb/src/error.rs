@@ -1,22 +1,20 @@
 //! What can go wrong, in the kinds of the store's contract.
 
+use std::fmt;
 use std::path::PathBuf;
 
 /// The result of an operation of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
     /// The caller asked for something that cannot be.
-    #[error("{0}")]
     Usage(String),
     /// The machine failed.
-    #[error(transparent)]
     Io(std::sync::Arc<keyrack_vfs::Error>),
     /// A file does not hold what was written to it.
-    #[error("{}: byte {offset}: {what}", path.display())]
     Corruption {
         /// Which file.
         path: PathBuf,
@@ -26,22 +24,45 @@ pub enum Error {
         what: String,
     },
     /// An earlier failure was final: the store only reads since.
-    #[error("the store accepts no more writes: {0}")]
     Poisoned(String),
     /// The store was closed, by this handle or by another.
-    #[error("the store accepts no more writes: it is closed")]
     Closed,
     /// The machine has no thread for the background.
-    #[error("cannot start a background thread: {0}")]
     Thread(std::sync::Arc<std::io::Error>),
     /// The disk is full where tables are written. Reads go on; writes are taken again once a flush
     /// or compaction that is tried again has found space, or `Db::resume` has.
-    #[error("no writes until there is space on the disk again: {0}")]
     NoSpace(std::sync::Arc<keyrack_vfs::Error>),
     /// Another process or another handle has the directory open.
-    #[error("{} is in use by another process; close it, or choose another directory", .0.display())]
     Locked(PathBuf),
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Usage(what) => f.write_str(what),
+            Error::Io(error) => write!(f, "{error}"),
+            Error::Corruption { path, offset, what } => {
+                write!(f, "{}: byte {offset}: {what}", path.display())
+            }
+            Error::Poisoned(cause) => write!(f, "the store accepts no more writes: {cause}"),
+            Error::Closed => f.write_str("the store accepts no more writes: it is closed"),
+            Error::Thread(cause) => write!(f, "cannot start a background thread: {cause}"),
+            Error::NoSpace(cause) => {
+                write!(f, "no writes until there is space on the disk again: {cause}")
+            }
+            Error::Locked(dir) => {
+                let dir = dir.display();
+                write!(
+                    f,
+                    "{dir} is in use by another process; close it, or choose another directory"
+                )
+            }
+        }
+    }
+}
+
+/// The messages are whole: no cause stands beside them.
+impl std::error::Error for Error {}
 
 impl From<keyrack_vfs::Error> for Error {
     fn from(error: keyrack_vfs::Error) -> Self {

@@ -2,30 +2,28 @@
 //! makes room, the operator mends the machine, the data is repaired or restored, the store is
 //! opened again.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The result of every operation on a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation on a store failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The caller's mistake: a key too long, an option that does not parse. Nothing was done.
-    #[error("{message}")]
     Usage {
         /// What is wrong and what would be right.
         message: String,
     },
     /// The memory that the store may use is full, and nothing may be evicted. Nothing was done.
     /// Reads and removals go on; a write fits again after removals, or with a higher limit.
-    #[error("{message}")]
     OutOfMemory {
         /// Which limit is reached, its value and the remedy.
         message: String,
     },
     /// The machine refused: disk full, permission, a device error.
-    #[error("{action}: {source}")]
     Io {
         /// What was attempted, with the path where there is one.
         action: String,
@@ -33,7 +31,6 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Stored bytes are not what was written.
-    #[error("{path}: corrupt at offset {offset}: {detail}", path = path.display())]
     Corruption {
         /// The damaged file.
         path: PathBuf,
@@ -45,14 +42,35 @@ pub enum Error {
     /// A sync failed earlier, or something else that is final. The kernel may have dropped the
     /// pages, so no later success proves anything: the store refuses writes until it is opened
     /// again.
-    #[error("the store accepts no more writes: {cause}")]
     Poisoned {
         /// The failure that poisoned the store, without these words around it.
         cause: String,
     },
     /// The store was closed while somebody used it.
-    #[error("the store is closed")]
     Closed,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Usage { message } | Error::OutOfMemory { message } => f.write_str(message),
+            Error::Io { action, source } => write!(f, "{action}: {source}"),
+            Error::Corruption { path, offset, detail } => {
+                write!(f, "{}: corrupt at offset {offset}: {detail}", path.display())
+            }
+            Error::Poisoned { cause } => write!(f, "the store accepts no more writes: {cause}"),
+            Error::Closed => f.write_str("the store is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl Error {

@@ -86,11 +86,10 @@ impl fmt::Display for Operation {
 }
 
 /// A failed file system operation.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused or failed the operation.
-    #[error("cannot {operation} '{}'{}: {}", .path.display(), Target(.target), Reason(.cause))]
     Io {
         /// What was attempted.
         operation: Operation,
@@ -102,7 +101,6 @@ pub enum Error {
         cause: io::Error,
     },
     /// Somebody else holds the lock file.
-    #[error("cannot lock '{}': held by {}", .path.display(), Holder(.holder_pid))]
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -110,10 +108,6 @@ pub enum Error {
         holder_pid: Option<u32>,
     },
     /// A range reaches beyond the end of the file or mapping.
-    #[error(
-        "cannot {operation} '{}': {len} bytes at offset {offset} end beyond {end}",
-        .path.display()
-    )]
     OutOfRange {
         /// What was attempted.
         operation: Operation,
@@ -127,7 +121,6 @@ pub enum Error {
         end: u64,
     },
     /// Cutting the file would leave a live mapping without bytes behind it.
-    #[error("cannot resize '{}' to {len} bytes: mapped up to byte {mapped_end}", .path.display())]
     Mapped {
         /// The file.
         path: PathBuf,
@@ -137,10 +130,6 @@ pub enum Error {
         mapped_end: u64,
     },
     /// The file ends before the bytes that were asked for.
-    #[error(
-        "cannot read '{}': wanted {wanted} bytes at offset {offset}, found {found}",
-        .path.display()
-    )]
     UnexpectedEnd {
         /// The file.
         path: PathBuf,
@@ -152,7 +141,6 @@ pub enum Error {
         found: u64,
     },
     /// The file is not text.
-    #[error("cannot read '{}' as text: not UTF-8 at byte {valid_up_to}", .path.display())]
     NotUtf8 {
         /// The file.
         path: PathBuf,
@@ -160,7 +148,6 @@ pub enum Error {
         valid_up_to: usize,
     },
     /// The path cannot be used for this operation.
-    #[error("cannot {operation} '{}': {reason}", .path.display())]
     BadPath {
         /// What was attempted.
         operation: Operation,
@@ -170,6 +157,27 @@ pub enum Error {
         reason: &'static str,
     },
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.attempt())?;
+        match self {
+            Self::Io { cause, .. } => write!(f, "{}", Reason(cause)),
+            Self::Locked { holder_pid, .. } => write!(f, "held by {}", Holder(holder_pid)),
+            Self::OutOfRange { offset, len, end, .. } => {
+                write!(f, "{len} bytes at offset {offset} end beyond {end}")
+            }
+            Self::Mapped { mapped_end, .. } => write!(f, "mapped up to byte {mapped_end}"),
+            Self::UnexpectedEnd { offset, wanted, found, .. } => {
+                write!(f, "wanted {wanted} bytes at offset {offset}, found {found}")
+            }
+            Self::NotUtf8 { valid_up_to, .. } => write!(f, "not UTF-8 at byte {valid_up_to}"),
+            Self::BadPath { reason, .. } => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
 
 /// The system's words without the trailing number, which people cannot use.
 struct Reason<'a>(&'a io::Error);

@@ -23,12 +23,19 @@ const COMPONENT_BYTES_MAX: usize = 255;
 pub struct RelativePath(String);
 
 /// Why a text is no [`RelativePath`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{}' is no path below a directory: {why}", shown.escape_debug())]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotRelative {
     shown: String,
     why: &'static str,
 }
+
+impl fmt::Display for NotRelative {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no path below a directory: {}", self.shown.escape_debug(), self.why)
+    }
+}
+
+impl std::error::Error for NotRelative {}
 
 impl RelativePath {
     /// Checks a text.

@@ -1,5 +1,6 @@
 //! The errors of a log, in the kinds of the store's contract.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,17 +8,14 @@ use std::sync::Arc;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The caller passed an impossible argument.
-    #[error("{0}")]
     Usage(String),
     /// The machine failed. The operation had no effect and may be retried.
-    #[error(transparent)]
-    Io(#[from] keyrack_vfs::Error),
+    Io(keyrack_vfs::Error),
     /// A file does not contain what was made durable in it.
-    #[error("{}: byte {offset}: {what}", path.display())]
     Corruption {
         /// Which file.
         path: PathBuf,
@@ -28,11 +26,34 @@ pub enum Error {
     },
     /// A sync failed, now or earlier. That is final: the records that it covered may be lost, and
     /// no later sync can tell. The log accepts no records and no syncs any more.
-    #[error("the log accepts no more records: {0}")]
     Poisoned(Arc<keyrack_vfs::Error>),
     /// The thread that syncs the log did not start.
-    #[error("cannot start the thread that syncs the log: {0}")]
     Thread(std::io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Usage(what) => f.write_str(what),
+            Error::Io(error) => write!(f, "{error}"),
+            Error::Corruption { path, offset, what } => {
+                write!(f, "{}: byte {offset}: {what}", path.display())
+            }
+            Error::Poisoned(cause) => write!(f, "the log accepts no more records: {cause}"),
+            Error::Thread(cause) => {
+                write!(f, "cannot start the thread that syncs the log: {cause}")
+            }
+        }
+    }
+}
+
+/// The messages are whole: no cause stands beside them.
+impl std::error::Error for Error {}
+
+impl From<keyrack_vfs::Error> for Error {
+    fn from(error: keyrack_vfs::Error) -> Self {
+        Error::Io(error)
+    }
 }
 
 impl Error {
