@@ -8,7 +8,7 @@
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
 //!
 //! Not in CI, but by night:
-//! features  the binary with other feature sets                      needs make for LuaJIT
+//! features  the store and the binary with other feature sets        needs make for LuaJIT
 //! smoke     the release binary over engines, workloads and claims
 //! overhead  the release binary's instructions a unit                needs valgrind, see `overhead`
 //! seeds     cargo test with KEYRACK_SEED from the commit
@@ -123,11 +123,26 @@ const BUILT_BY_NIGHT: &[(&str, &str)] = &[
 /// The engines that these features bring.
 const ENGINES_BY_NIGHT: [&str; 2] = ["rocksdb-bundled", "tidesdb"];
 
+/// The sets of codecs that the store is built with; its tests have all of them.
+const CODEC_SETS: [(&str, &str); 5] = [
+    ("without codecs", ""),
+    ("lz4", "lz4"),
+    ("snappy", "snappy"),
+    ("zstd", "zstd"),
+    ("all", "lz4,snappy,zstd"),
+];
+
 /// `cargo xtask features`: every set of features that is promised to build.
 ///
 /// # Errors
 /// The first set that does not build, or the first engine that fails its self-test.
 pub(crate) fn features(workspace: &Workspace, options: &Options) -> Outcome {
+    for (name, codecs) in CODEC_SETS {
+        stage(&format!("features flodb {name}"), || {
+            let store = ["clippy", "-p", "keyrack-flodb", "--lib", "--no-default-features"];
+            run(workspace.cargo(&store).args(["--features", codecs, "--", "-D", "warnings"]))
+        })?;
+    }
     let package = ["-p", "keyrack-cli", "--no-default-features", "--features"];
     stage("features lua54", || {
         run(workspace.cargo(&["check"]).args(package).arg("lua54,system-malloc"))

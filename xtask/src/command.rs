@@ -72,7 +72,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("tidy", "the rules of this repository that no compiler checks", &[], tidy::command),
     command(
         "features",
-        "the binary under each set of features that is promised to build",
+        "the store and the binary under each set of features that is promised to build",
         &[switch(
             "--all",
             "also those that compile RocksDB and TidesDB, with a self-test of each engine",

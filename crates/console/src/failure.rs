@@ -70,7 +70,8 @@ impl From<keyrack_flodb::Error> for Failure {
     fn from(error: keyrack_flodb::Error) -> Self {
         let what = error.to_string();
         match error {
-            keyrack_flodb::Error::Usage(_) => Failure::Usage(what),
+            keyrack_flodb::Error::Usage(_)
+            | keyrack_flodb::Error::UnsupportedCompression { .. } => Failure::Usage(what),
             keyrack_flodb::Error::Corruption { .. } => Failure::Damaged(what),
             _ => Failure::Failed(what),
         }

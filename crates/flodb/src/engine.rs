@@ -90,7 +90,7 @@ const OPTIONS: &[EngineOption] = &[
     EngineOption { key: "compaction_threads", default: "1", about: "threads that compact" },
     EngineOption {
         key: "compression",
-        default: "none,none,lz4",
+        default: if cfg!(feature = "lz4") { "none,none,lz4" } else { "none" },
         about: "of level 0, the level it goes into, ..., the last level: none, snappy, \
                 lz4, zstd or zstd:LEVEL",
     },
@@ -237,7 +237,9 @@ fn convert(error: DbError) -> Error {
             let cause = std::io::Error::new(error.kind(), error.to_string());
             Error::io("cannot start a background thread", cause)
         }
-        locked @ DbError::Locked(_) => Error::usage(locked.to_string()),
+        refused @ (DbError::Locked(_) | DbError::UnsupportedCompression { .. }) => {
+            Error::usage(refused.to_string())
+        }
     }
 }
 

@@ -23,6 +23,13 @@ pub enum Error {
         /// What is wrong there.
         what: String,
     },
+    /// A file needs a codec that this build does not have: its feature is off. Nothing is damaged.
+    UnsupportedCompression {
+        /// Which file.
+        path: PathBuf,
+        /// The codec, which is the name of the feature: `lz4`, `snappy` or `zstd`.
+        codec: &'static str,
+    },
     /// An earlier failure was final: the store only reads since.
     Poisoned(String),
     /// The store was closed, by this handle or by another.
@@ -43,6 +50,14 @@ impl fmt::Display for Error {
             Error::Io(error) => write!(f, "{error}"),
             Error::Corruption { path, offset, what } => {
                 write!(f, "{}: byte {offset}: {what}", path.display())
+            }
+            Error::UnsupportedCompression { path, codec } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path}: needs {codec} compression, which is not built in; build \
+                     keyrack-flodb with the feature '{codec}'"
+                )
             }
             Error::Poisoned(cause) => write!(f, "the store accepts no more writes: {cause}"),
             Error::Closed => f.write_str("the store accepts no more writes: it is closed"),

@@ -48,7 +48,8 @@ pub struct Options {
     pub restart_interval: usize,
     /// Compression of the tables of level 0, of the level that it is merged into, of the one below
     /// that, and so on; the last one is that of the last level, and of all that are not named.
-    /// None for the first two, LZ4 from there.
+    /// None for the first two, LZ4 from there; none at all in a build without LZ4. A store is
+    /// opened only with codecs that are built in, see [`Compression::is_built_in`].
     pub compression: Vec<Compression>,
     /// Bytes from which on a value goes to a blob file when tables are written, at least 1 KiB: 0,
     /// and then none does. Compactions move the place of such a value and not its bytes. Costs one
@@ -117,7 +118,7 @@ impl Default for Options {
             segment_bytes: 16 << 20,
             block_bytes: 4 << 10,
             restart_interval: 16,
-            compression: vec![Compression::None, Compression::None, Compression::Lz4],
+            compression: vec![Compression::None, Compression::None, Compression::default()],
             blob_bytes_min: 0,
             filter_bits_per_key: 10,
             filter_policy: FilterPolicy::Bloom,

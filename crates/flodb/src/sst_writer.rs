@@ -85,9 +85,13 @@ impl SstWriter {
     /// # Errors
     /// The file is there already, or cannot be made; the compression is refused.
     pub fn create(fs: &dyn Fs, path: &Path, options: &Options) -> Result<Self> {
+        let table = options.table(LAST_LEVEL, LAST_LEVEL);
+        if !table.compression.is_built_in() {
+            return Err(Error::Usage(table.compression.refusal()));
+        }
         let file = fs.open(path, &OpenOptions::new().read(true).write(true).create_new(true))?;
         Ok(SstWriter {
-            writer: table::TableWriter::new(file, options.table(LAST_LEVEL, LAST_LEVEL))?,
+            writer: table::TableWriter::new(file, table)?,
             order: options.comparator.clone(),
             last: None,
             entry: Vec::new(),

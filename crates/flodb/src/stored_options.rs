@@ -58,11 +58,11 @@ impl Options {
     /// ```
     /// use keyrack_flodb::{Compression, Db, Options};
     /// # let dir = std::env::temp_dir().join(format!("keyrack-stored-{}", std::process::id()));
-    /// let zstd = Options { compression: vec![Compression::Zstd(3)], ..Options::default() };
-    /// Db::open(&dir, zstd)?.close()?;
+    /// let lz4 = Options { compression: vec![Compression::Lz4], ..Options::default() };
+    /// Db::open(&dir, lz4)?.close()?;
     /// let fs = keyrack_vfs::RealFs;
     /// let options = Options::default().with_stored(&fs, &dir)?;
-    /// assert_eq!(options.compression, [Compression::Zstd(3)]);
+    /// assert_eq!(options.compression, [Compression::Lz4]);
     /// # Db::destroy(&fs, &dir)?;
     /// # Ok::<(), keyrack_flodb::Error>(())
     /// ```
@@ -71,7 +71,8 @@ impl Options {
     ///
     /// # Errors
     /// Corruption: the manifest is damaged, or keeps what cannot be. [`Error::Usage`] if a later
-    /// program wrote it. The machine's errors.
+    /// program wrote it. [`Error::UnsupportedCompression`] if it keeps a codec that is not built
+    /// in. The machine's errors.
     pub fn with_stored(self, fs: &dyn Fs, dir: &Path) -> Result<Options> {
         if !fs.exists(&dir.join(CURRENT))? {
             return Ok(self);
@@ -79,10 +80,13 @@ impl Options {
         let stored = settled(dir, || read(fs, dir).map(Some))?;
         match stored {
             None => Ok(self),
-            Some((path, stored)) => self.with(stored).map_err(|why| {
-                let what = format!("it keeps options that no store can have: {why}");
-                Error::corruption(&path, 0, what)
-            }),
+            Some((path, stored)) => {
+                stored.check_built_in(&path)?;
+                self.with(stored).map_err(|why| {
+                    let what = format!("it keeps options that no store can have: {why}");
+                    Error::corruption(&path, 0, what)
+                })
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::format::{
     read_header,
 };
 use crate::checksum::Growing;
-use crate::compress::{Codec, decompress};
+use crate::compress::{Codec, Unrestored, decompress};
 use crate::error::{Error, Result};
 use crate::file_cache::{FileCache, TableFile};
 use keyrack_vfs::{File, Fs};
@@ -111,7 +111,7 @@ impl BlobReader {
         }
         let record = std::mem::take(buffer);
         decompress(header.codec, &record[at..], buffer)
-            .map_err(|what| self.damage(index.offset, what))?;
+            .map_err(|why| why.at(self.path(), index.offset))?;
         Ok(buffer)
     }
 
@@ -180,7 +180,7 @@ impl BlobReader {
     /// O(bytes).
     ///
     /// # Errors
-    /// Those of the file system, and of `record`. Damage is none.
+    /// Those of the file system, and of `record`; a codec that is not built in. Damage is none.
     pub(crate) fn inspect(
         &self,
         meta: &BlobMeta,
@@ -201,16 +201,17 @@ impl BlobReader {
             let value = if header.is_sound(bytes, self.number, offset) {
                 value_of(header.codec, stored, &mut restored)
             } else {
-                Err("a record with a wrong checksum")
+                Err("a record with a wrong checksum".into())
             };
             match value {
                 Ok(value) => {
                     record(Record { offset, user_key, sequence: header.sequence, value })?;
                 }
-                Err(what) => {
+                Err(Unrestored::Damaged(what)) => {
                     is_whole = false;
                     unsound(offset, what);
                 }
+                Err(missing) => return Err(missing.at(self.path(), offset)),
             }
             digest.add(&header.checksum.to_le_bytes());
             seen.records += 1;
@@ -262,7 +263,7 @@ fn value_of<'b>(
     codec: Codec,
     stored: &'b [u8],
     restored: &'b mut Vec<u8>,
-) -> std::result::Result<&'b [u8], &'static str> {
+) -> std::result::Result<&'b [u8], Unrestored> {
     if codec == Codec::Raw {
         return Ok(stored);
     }

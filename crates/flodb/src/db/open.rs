@@ -50,7 +50,8 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open already, [`Error::Usage`] if the options do not fit it,
-    /// [`Error::Corruption`] if a file is damaged, [`Error::Io`].
+    /// [`Error::Corruption`] if a file is damaged, [`Error::UnsupportedCompression`] if it needs a
+    /// codec that is not built in, [`Error::Io`].
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_in(Arc::new(RealFs), dir.as_ref(), options)
     }
@@ -166,6 +167,9 @@ pub(crate) fn assemble(
     access: Access,
 ) -> Result<Inner> {
     let state = manifest.state().clone();
+    if let Some(kept) = &state.options {
+        kept.check_built_in(&manifest.path())?;
+    }
     let pool = memtable_pool(&options);
     let budget = options.memory_budget.unwrap_or(usize::MAX);
     let budget = Arc::new(MemoryBudget::new(budget, options.memtable_bytes).with_spare_of(&pool));
@@ -251,8 +255,11 @@ impl Options {
                 "discards_memtables loses what the durability promises; it needs durability none",
             ),
         ];
-        match checks.iter().find(|(wrong, _)| *wrong) {
-            Some((_, what)) => Err(Error::Usage((*what).to_owned())),
+        if let Some((_, what)) = checks.iter().find(|(wrong, _)| *wrong) {
+            return Err(Error::Usage((*what).to_owned()));
+        }
+        match self.compression.iter().find(|codec| !codec.is_built_in()) {
+            Some(missing) => Err(Error::Usage(missing.refusal())),
             None => Ok(()),
         }
     }

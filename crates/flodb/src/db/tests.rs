@@ -1,6 +1,7 @@
 //! What cannot be seen from outside: where tables are cut, when memory is sorted, and the numbers
 //! that depend on what runs.
 
+mod codecs;
 mod memtables;
 
 use super::build::{AnyLowerLevels, BuildOptions, Built, LowerLevels};

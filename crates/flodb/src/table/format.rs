@@ -10,7 +10,7 @@
 
 use crate::checksum::checksum;
 use crate::coding::{Reader, put_varint};
-use crate::compress::{self, BLOCK_BYTES_MAX, Codec};
+use crate::compress::{self, BLOCK_BYTES_MAX, Codec, Unrestored};
 use crate::error::{Error, Result};
 use keyrack_vfs::File;
 use std::cell::Cell;
@@ -124,8 +124,9 @@ pub(super) fn decode_block(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     unframe(framed, handle, block_type, verify)
+        .map_err(Unrestored::from)
         .and_then(|(contents, codec)| compress::decompress(codec, contents, out))
-        .map_err(|what| Error::corruption(path, handle.offset, what))
+        .map_err(|why| why.at(path, handle.offset))
 }
 
 /// A thread that reads blocks keeps so much memory for the next one.

@@ -10,6 +10,7 @@
 use super::format::Handle;
 use crate::blob::{BlobShare, put_shares, take_shares};
 use crate::coding::{Reader, put_string, put_varint};
+use crate::compress::CodecSet;
 use crate::key::{self, Comparator, Kind};
 use crate::range_tombstones::RangeTombstone;
 use std::cmp::Ordering;
@@ -35,6 +36,7 @@ const TAG_IGNORABLE: u64 = 64;
 
 const TAG_REPLACED: u64 = 64;
 const TAG_FILTER_OF_RULE: u64 = 65;
+const TAG_CODECS: u64 = 66;
 
 const NOT_A_BLOCK: &str = "a property that is not a block";
 
@@ -132,6 +134,8 @@ pub(super) struct Properties {
     pub(super) comparator: String,
     /// Bytes of the data blocks, which begin the file.
     pub(super) data_bytes: u64,
+    /// Those that made blocks. None also where nobody has said it: the first tables do not.
+    pub(super) codecs: CodecSet,
     pub(super) meta: TableMeta,
 }
 
@@ -141,6 +145,7 @@ struct Fields<'a> {
     fields: [Option<&'a [u8]>; TAG_LAST as usize + 1],
     replaced: Option<u64>,
     filter: Option<FilterBlock>,
+    codecs: Option<CodecSet>,
 }
 
 impl<'a> Fields<'a> {
@@ -159,6 +164,10 @@ impl<'a> Fields<'a> {
                 }
                 TAG_FILTER_OF_RULE => {
                     found.filter.replace(FilterBlock::take(value, true)?).is_some()
+                }
+                TAG_CODECS => {
+                    let [byte] = <[u8; 1]>::try_from(value).map_err(|_| "codecs of other size")?;
+                    found.codecs.replace(CodecSet::from_byte(byte)).is_some()
                 }
                 tag if tag >= TAG_IGNORABLE => false,
                 _ => return Err("a property that this program must know and does not"),
@@ -214,12 +223,16 @@ impl Properties {
             put_varint(&mut out, TAG_REPLACED);
             put_string(&mut out, &self.meta.replaced.to_le_bytes());
         }
+        if self.codecs != CodecSet::default() {
+            put_varint(&mut out, TAG_CODECS);
+            put_string(&mut out, &[self.codecs.byte()]);
+        }
         out
     }
 
     /// Reads the properties of a table of `bytes` bytes.
     pub(super) fn decode(stored: &[u8], bytes: u64) -> Result<Self, &'static str> {
-        let Fields { fields, replaced, filter } = Fields::read(stored)?;
+        let Fields { fields, replaced, filter, codecs } = Fields::read(stored)?;
         let bytes_of = |tag: u64| fields[tag as usize].ok_or("a property is missing");
         let number = |tag| {
             let value =
@@ -251,6 +264,8 @@ impl Properties {
             comparator: String::from_utf8(bytes_of(TAG_COMPARATOR)?.to_vec())
                 .map_err(|_| "a comparator whose name is not text")?,
             data_bytes: number(TAG_DATA_BYTES)?,
+            // A table that does not list its codecs is refused where a block is read.
+            codecs: codecs.unwrap_or_default(),
             meta: TableMeta {
                 bytes,
                 entries: number(TAG_ENTRIES)?,
@@ -319,6 +334,7 @@ mod tests {
             ranges_among_entries: false,
             comparator: "keyrack.bytewise".into(),
             data_bytes: 4_000,
+            codecs: CodecSet::default(),
             meta,
         }
     }
@@ -326,6 +342,8 @@ mod tests {
     #[test]
     fn properties_come_back_and_unknown_ones_are_skipped() {
         let mut sample = sample();
+        assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        sample.codecs = CodecSet::from_byte(0b1100);
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         sample.meta.replaced = 7;
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));

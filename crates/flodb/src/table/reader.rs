@@ -95,7 +95,7 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is not a whole table; [`Error::Usage`] if it has another
-    /// comparator or a later format; errors of the file system.
+    /// comparator or a later format; [`Error::UnsupportedCompression`]; errors of the file system.
     pub(crate) fn open(
         fs: &dyn Fs,
         path: &Path,
@@ -108,6 +108,7 @@ impl Table {
         let (handle, properties) = file.with(|file| read_properties(file, reads))?;
         let damage = |handle: Handle, what| Error::corruption(path, handle.offset, what);
         check_order(path, &properties.comparator, comparator)?;
+        properties.codecs.check_built_in(path)?;
         let read = |part: Handle, block_type| {
             if part.offset < properties.data_bytes || part.end() > handle.offset {
                 return Err(damage(handle, "a property that is a block outside of its place"));

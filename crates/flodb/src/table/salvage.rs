@@ -43,7 +43,8 @@ pub(crate) type TombstoneVisitor<'a> = dyn FnMut(RangeTombstone) -> Result<()> +
 /// large constant.
 ///
 /// # Errors
-/// Those of the file system, of `entry` and of `range`. Damage is none.
+/// Those of the file system, of `entry` and of `range`; a codec that is not built in. Damage is
+/// none.
 pub(crate) fn salvage(
     file: &dyn File,
     order: &Comparator,
@@ -213,7 +214,10 @@ impl Salvager<'_> {
             Handle { offset: at, bytes: contents.len() as u32, checksum: u64::from_le_bytes(sum) };
         let mut raw = Vec::new();
         let block_type = if is_data { BlockType::Data } else { BlockType::RangeDeletes };
-        if decode_block(self.file.path(), &framed, handle, block_type, true, &mut raw).is_err() {
+        let decoded = decode_block(self.file.path(), &framed, handle, block_type, true, &mut raw);
+        if let Err(error) = decoded {
+            // A sound block is not lost because its codec is not built in.
+            error.into_damage()?;
             return Ok(Frame::Unsound);
         }
         if !is_data {

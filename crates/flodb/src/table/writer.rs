@@ -198,6 +198,7 @@ impl TableWriter {
             ranges_among_entries: false,
             comparator: self.options.comparator.name().to_owned(),
             data_bytes,
+            codecs: self.compressor.used(),
             meta: std::mem::take(&mut self.meta),
         };
         let handle = self.put(BlockType::Properties, Codec::Raw, &properties.encode())?;

@@ -1,7 +1,9 @@
 //! The options that a store keeps in its manifest: those that decide what is in its tables.
 
 use crate::compress::Compression;
+use crate::error::Result;
 use std::fmt;
+use std::path::Path;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +17,16 @@ pub(crate) struct StoredOptions {
     pub(crate) compression: Vec<Compression>,
     /// 0 where no values go to blob files, as in stores of earlier programs.
     pub(crate) blob_bytes_min: u64,
+}
+
+impl StoredOptions {
+    /// Refuses a store whose manifest, at `path`, keeps a codec that is not built in.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedCompression`](crate::Error::UnsupportedCompression).
+    pub(crate) fn check_built_in(&self, path: &Path) -> Result<()> {
+        self.compression.iter().try_for_each(|codec| codec.codec().check_built_in(path))
+    }
 }
 
 impl fmt::Display for StoredOptions {
