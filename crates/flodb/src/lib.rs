@@ -81,7 +81,7 @@ pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
 pub use filter_policy::{FilterBuilder, FilterPolicy, FilterReader, FilterRule};
-pub use iterator::Iter;
+pub use iterator::{Iter, KeyRange, Keys, Range};
 // Types of the contract that are part of the signatures here.
 pub use key::{Comparator, Compare};
 pub use keyrack_concurrent::Change;

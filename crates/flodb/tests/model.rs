@@ -3,10 +3,11 @@
 //! crashes and reopenings.
 
 use crate::ingest::{Changes, sound};
+use crate::ranges;
 use crate::support::{Model, Write, open, rows};
 use keyrack_flodb::{
-    Batch, Change, Compression, Db, Durability, IngestOptions, Iter, Options, Snapshot, Transfer,
-    WriteOptions,
+    Batch, Change, Compression, Db, Durability, IngestOptions, Iter, Options, ReadOptions,
+    Snapshot, Transfer, WriteOptions,
 };
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_vfs::{CrashPolicy, MemFs};
@@ -163,7 +164,10 @@ impl Pair<'_> {
             66..QUICK => {
                 assert_eq!(self.db().get(&key).unwrap().as_ref(), self.model.get(&key), "{key:?}");
             }
-            QUICK..90 => self.compare_walk(self.db().iter().unwrap(), &self.model, draw),
+            QUICK..90 => {
+                self.compare_walk(self.db().iter().unwrap(), &self.model, draw);
+                self.compare_ranges(None, &self.model, draw);
+            }
             90..93 if self.snapshots.len() < 4 => {
                 self.snapshots.push((self.db().snapshot(), self.model.clone()));
             }
@@ -173,6 +177,7 @@ impl Pair<'_> {
                 let found = self.db().get_at(snapshot, &key, <[u8]>::to_vec).unwrap();
                 assert_eq!(found.as_ref(), then.get(&key), "{key:?}");
                 self.compare_walk(self.db().iter_at(snapshot).unwrap(), then, draw);
+                self.compare_ranges(Some(snapshot), then, draw);
                 if draw.below(3) == 0 {
                     self.snapshots.swap_remove(at);
                 }
@@ -223,6 +228,16 @@ impl Pair<'_> {
         }
         self.db = Some(open(&self.fs, (self.script.options)(draw)));
         assert_eq!(rows(self.db()), self.model);
+    }
+
+    /// Random ranges and prefixes beside the model.
+    fn compare_ranges(&self, snapshot: Option<&Snapshot>, model: &Model, draw: &mut Draw) {
+        let rows = model.clone().into_iter().collect();
+        let (db, options) = (self.db(), ReadOptions::default());
+        let range = |bounds| db.range_with(snapshot, bounds, options);
+        ranges::compare(range, &rows, false, draw, self.script.key);
+        let prefix = |prefix: &[u8]| db.prefix_with(snapshot, prefix, options);
+        ranges::compare_prefix(prefix, &rows, draw, self.script.key);
     }
 
     /// A random walk of `iter` beside the model.

@@ -1,9 +1,10 @@
 //! Key spaces: apart from each other, each in its order, written as one, and dropped.
 
+use crate::ranges;
 use crate::support::{DIR, Rows, backwards, idle, tiny, try_open};
 use keyrack_flodb::{
-    Change, Comparator, Compare, Db, Durability, Error, KeySpace, Options, Snapshot, SpaceIter,
-    Spaces, SpacesBatch, WriteOptions,
+    Change, Comparator, Compare, Db, Durability, Error, KeySpace, Options, ReadOptions, Snapshot,
+    SpaceIter, Spaces, SpacesBatch, WriteOptions,
 };
 use keyrack_testkit::damage::directory;
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
@@ -503,6 +504,18 @@ fn compare_walk(iter: &mut SpaceIter, rows: &Rows, order: &Comparator, draw: &mu
     }
 }
 
+/// Random ranges, and prefixes where they are, beside the rows.
+fn compare_ranges(space: &KeySpace, moment: Option<&Snapshot>, rows: &Rows, draw: &mut Draw) {
+    let options = ReadOptions::default();
+    let is_backwards = space.comparator().name() == "test.backwards";
+    let range = |bounds| space.range_with(moment, bounds, options);
+    ranges::compare(range, rows, is_backwards, draw, key);
+    if !is_backwards {
+        let prefix = |prefix: &[u8]| space.prefix_with(moment, prefix, options);
+        ranges::compare_prefix(prefix, rows, draw, key);
+    }
+}
+
 fn key(draw: &mut Draw) -> Vec<u8> {
     let n = draw.below(150);
     match draw.below(6) {
@@ -591,6 +604,7 @@ fn every_answer_is_the_models() {
                 75..85 => {
                     let rows = model.rows(&order);
                     compare_walk(&mut space.iter().unwrap(), &rows, &order, &mut draw);
+                    compare_ranges(&space, None, &rows, &mut draw);
                 }
                 85..88 if moments.len() < 3 => moments.push((spaces.snapshot(), models.clone())),
                 85..93 if !moments.is_empty() => {
@@ -599,7 +613,9 @@ fn every_answer_is_the_models() {
                     let found = space.get_at(moment, &key, <[u8]>::to_vec).unwrap();
                     assert_eq!(found, then.0.get(&key).cloned());
                     let mut iter = space.iter_at(moment).unwrap();
-                    compare_walk(&mut iter, &then.rows(&order), &order, &mut draw);
+                    let rows = then.rows(&order);
+                    compare_walk(&mut iter, &rows, &order, &mut draw);
+                    compare_ranges(&space, Some(moment), &rows, &mut draw);
                     moments.truncate(draw.below(4));
                 }
                 93..95 => spaces.flush().unwrap(),

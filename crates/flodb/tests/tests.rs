@@ -41,6 +41,7 @@ mod processes;
 mod promises;
 mod property;
 mod range_tombstones;
+mod ranges;
 mod read_only;
 mod read_options;
 mod reopen;

@@ -45,10 +45,12 @@ mod garbage;
 mod ingest;
 mod install;
 mod key_locks;
+mod moment;
 mod multi_get;
 mod open;
 mod pacing;
 mod property;
+mod range;
 mod ranked_lock;
 mod rate_limiter;
 mod read;
@@ -67,7 +69,9 @@ mod write_path;
 
 pub(crate) use garbage::Garbage;
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
+pub(crate) use moment::Moment;
 pub(crate) use open::take_lock;
+pub(crate) use range::check_prefixes;
 pub(crate) use read_only::settled;
 
 use crate::error::{Error, Result};

@@ -105,8 +105,8 @@ impl Db {
             }
             // Gives the values before the failure, if there is one.
             for (at, key) in keys.iter().enumerate() {
-                let options = ReadOptions::default();
-                let target = Target { key, hash: hash(key), sequence, options };
+                let (hash, options) = (hash(key), ReadOptions::default());
+                let target = Target { key, hash, sequence, options, leaves_value: false };
                 let give = |value: &[u8]| visit(first + at, Some(value));
                 if inner.get_in(&read_state, target, give)?.is_none() {
                     visit(first + at, None);

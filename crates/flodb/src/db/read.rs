@@ -31,7 +31,7 @@ use super::stats::ReadCounters;
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
 use crate::error::Result;
-use crate::iterator::{Child, Iter, LevelCursor, Merge, TombstoneSource, VisibleTombstones};
+use crate::iterator::Iter;
 use crate::key::Kind;
 use crate::open_table::OpenTable;
 use crate::read_state::{Located, ReadState};
@@ -85,6 +85,24 @@ impl Db {
     /// As for [`Db::get`].
     pub fn get_with<R>(&self, key: &[u8], visit: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         self.inner().get(key, hash(key), None, ReadOptions::default(), visit)
+    }
+
+    /// Whether `key` is there. Costs what a read of it costs, but reads no blob file.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::default())?;
+    /// db.put(b"key", b"")?;
+    /// assert!(db.contains_key(b"key")?);
+    /// assert!(!db.contains_key(b"another")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.inner().contains(key)
     }
 
     /// As [`Db::get_with`], at the moment of `snapshot`.
@@ -214,6 +232,8 @@ pub(super) struct Target<'a> {
     pub(super) hash: u64,
     pub(super) sequence: u64,
     pub(super) options: ReadOptions,
+    /// Whether a value that is in a blob file is left there, and an empty one shown for it.
+    pub(super) leaves_value: bool,
 }
 
 /// What comes of a search.
@@ -280,7 +300,17 @@ impl Inner {
     ) -> Result<Option<R>> {
         let guard = pin();
         let ReadPoint { read_state, sequence } = self.read_point(&guard, snapshot);
-        self.get_in(read_state, Target { key, hash, sequence, options }, visit)
+        let target = Target { key, hash, sequence, options, leaves_value: false };
+        self.get_in(read_state, target, visit)
+    }
+
+    /// Whether `key` has a visible value.
+    fn contains(&self, key: &[u8]) -> Result<bool> {
+        let guard = pin();
+        let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
+        let (hash, options) = (hash(key), ReadOptions::default());
+        let target = Target { key, hash, sequence, options, leaves_value: true };
+        Ok(self.get_in(read_state, target, |_| ())?.is_some())
     }
 
     /// The value of the target that a read state has.
@@ -322,12 +352,15 @@ impl Inner {
         target: Target<'_>,
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
-        let Target { key, hash, sequence, options } = target;
+        let Target { key, hash, sequence, options, leaves_value } = target;
         read_state.prefetch(hash, sequence);
         let located = locate(read_state, &target);
         // What is older than `floor` was removed with a range.
         let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
             Kind::Put if written >= floor => Ok(visit.take().map(|visit| visit(value))),
+            Kind::Blob if written >= floor && leaves_value => {
+                Ok(visit.take().map(|visit| visit(&[])))
+            }
             Kind::Blob if written >= floor => {
                 let verify = options.verify_checksums;
                 visit_blob(read_state, value, (key, written), verify, visit.take())
@@ -383,54 +416,5 @@ impl Inner {
         if let Some(reads) = &self.counters.reads {
             level(reads).add(1);
         }
-    }
-
-    pub(crate) fn iter(&self, snapshot: Option<&Snapshot>, options: ReadOptions) -> Result<Iter> {
-        let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
-        let (children, sources) = self.children(&read_state, sequence, options);
-        let order = &self.options.comparator;
-        let merge = Merge::new(children, order.clone());
-        let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
-        let keeps = (read_state, Arc::clone(&self.tables.iterators));
-        let verify = options.verify_checksums;
-        Ok(Iter::new(merge, tombstones, order.clone(), (sequence, verify), keeps))
-    }
-
-    /// Cursors over everything that the read state has up to `sequence`, newest first, and the
-    /// ranges that are removed there.
-    fn children(
-        &self,
-        read_state: &ReadState,
-        sequence: u64,
-        options: ReadOptions,
-    ) -> (Vec<Child>, Vec<TombstoneSource>) {
-        let children_max = read_state.memtables.len() + read_state.levels[0].len() + LEVELS - 1;
-        let (mut children, mut sources) = (Vec::with_capacity(children_max), Vec::new());
-        for memtable in read_state.memtables.iter().filter(|g| !g.is_empty()) {
-            if memtable.has_range_tombstones() {
-                let indexes = memtable.range_indexes();
-                sources.extend(
-                    indexes.iter().map(|index| TombstoneSource::one(children.len(), index)),
-                );
-            }
-            children.push(Child::Memtable(memtable.cursor(sequence)));
-        }
-        for table in read_state.levels[0].iter().map(|table| table.table()) {
-            sources.extend(
-                table.range_tombstones().map(|it| TombstoneSource::one(children.len(), it)),
-            );
-            children.push(Child::Table(table.cursor(options)));
-        }
-        for level in (1..LEVELS).filter(|level| !read_state.levels[*level].is_empty()) {
-            let (tables, indexes) =
-                (&read_state.levels[level], &read_state.range_tombstones[level]);
-            if !indexes.is_empty() {
-                sources
-                    .push(TombstoneSource { child: children.len(), indexes: Arc::clone(indexes) });
-            }
-            let order = self.options.comparator.clone();
-            children.push(Child::Level(LevelCursor::new(Arc::clone(tables), order, options)));
-        }
-        (children, sources)
     }
 }

@@ -3,13 +3,18 @@
 use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
 use crate::key::Comparator;
+use crate::open_table::OpenTable;
 use crate::read_state::Tables;
 use crate::table::{ReadOptions, TableCursor};
 use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Tables in the order of their keys, and a place in one of them.
 pub(crate) struct LevelCursor {
     tables: Tables,
+    /// Those of the tables that are read: at least one.
+    span: Range<usize>,
     order: Comparator,
     options: ReadOptions,
     at: usize,
@@ -21,12 +26,25 @@ pub(crate) struct LevelCursor {
 }
 
 impl LevelCursor {
+    /// Over all of the tables.
     pub(crate) fn new(tables: Tables, order: Comparator, options: ReadOptions) -> Self {
+        let span = 0..tables.len();
+        LevelCursor::within(tables, span, order, options)
+    }
+
+    /// Over those of the tables that `span` says. It reads no other.
+    pub(crate) fn within(
+        tables: Tables,
+        span: Range<usize>,
+        order: Comparator,
+        options: ReadOptions,
+    ) -> Self {
         LevelCursor {
             tables,
+            at: span.start,
+            span,
             order,
             options,
-            at: 0,
             inner: None,
             is_entered: false,
             is_sought: false,
@@ -36,7 +54,13 @@ impl LevelCursor {
     /// The first table that does not end before `target`.
     fn table_of(&self, target: &[u8]) -> usize {
         let before = |largest: &[u8]| self.order.internal(largest, target) == Ordering::Less;
-        self.tables.partition_point(|table| before(&table.file().largest))
+        let tables = &self.tables[self.span.clone()];
+        self.span.start + tables.partition_point(|table| before(&table.file().largest))
+    }
+
+    /// A table that is read.
+    fn table(&self, at: usize) -> Option<&Arc<OpenTable>> {
+        if self.span.contains(&at) { self.tables.get(at) } else { None }
     }
 
     /// Comes to table `at`; nowhere if there is none.
@@ -45,16 +69,16 @@ impl LevelCursor {
             return;
         }
         self.at = at;
-        self.inner = self.tables.get(at).map(|table| table.table().cursor(self.options));
+        self.inner = self.table(at).map(|table| table.table().cursor(self.options));
     }
 
     /// Goes on to the next table as long as there is no entry here.
     fn skip_empty_forward(&mut self) -> Result<()> {
         while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
-            let (left, next) = (self.inner.take(), self.tables.get(self.at + 1));
+            let left = self.inner.take();
             self.at += 1;
             self.is_entered = true;
-            self.inner = match (left, next) {
+            self.inner = match (left, self.table(self.at)) {
                 (Some(left), Some(next)) => Some(left.onward_to(next.table())?),
                 _ => None,
             };
@@ -65,11 +89,12 @@ impl LevelCursor {
     fn skip_empty_backward(&mut self) -> Result<()> {
         while self.inner.as_ref().is_some_and(|inner| inner.entry().is_none()) {
             let left = self.inner.take();
-            let before = self.at.checked_sub(1).and_then(|at| Some((at, self.tables.get(at)?)));
+            let before = self.at.checked_sub(1).and_then(|at| Some((at, self.table(at)?)));
             // Before the first table there is no entry.
             let (Some(left), Some((at, table))) = (left, before) else { return Ok(()) };
+            let inner = left.back_to(table.table())?;
             self.at = at;
-            self.inner = Some(left.back_to(table.table())?);
+            self.inner = Some(inner);
         }
         Ok(())
     }
@@ -78,7 +103,7 @@ impl LevelCursor {
 impl Cursor for LevelCursor {
     fn seek_first(&mut self) -> Result<()> {
         self.is_sought = false;
-        self.open(0);
+        self.open(self.span.start);
         if let Some(inner) = &mut self.inner {
             inner.seek_first()?;
         }
@@ -88,7 +113,7 @@ impl Cursor for LevelCursor {
     fn seek_last(&mut self) -> Result<()> {
         self.is_sought = false;
         // An empty level has no last entry.
-        let Some(last) = self.tables.len().checked_sub(1) else { return Ok(()) };
+        let Some(last) = self.span.end.checked_sub(1) else { return Ok(()) };
         self.open(last);
         if let Some(inner) = &mut self.inner {
             inner.seek_last()?;

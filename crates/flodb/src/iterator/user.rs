@@ -17,12 +17,13 @@
 //! What a range tombstone hides is passed over one by one at first; after a few the cursors below
 //! the tombstone skip the rest of it at once, which costs as much as a few steps.
 
-use super::{Merge, VisibleTombstones};
+use super::{Bounds, Merge, VisibleTombstones};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse, user_of};
 use crate::read_state::ReadState;
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Entries hidden one behind the other from which on the rest is skipped, and as many again.
@@ -50,6 +51,8 @@ pub struct Iter {
     tombstones: Option<VisibleTombstones>,
     order: Comparator,
     sequence: u64,
+    /// Steps pass no key outside of these.
+    bounds: Bounds,
     state: State,
     /// The copied entry; or the key of one that is hidden.
     key: Vec<u8>,
@@ -60,6 +63,8 @@ pub struct Iter {
     is_apart: bool,
     /// Whether the checksums of such values are computed.
     verifies: bool,
+    /// Whether values that are in blob files are left there.
+    leaves_values: bool,
     seek: Vec<u8>,
     keeps: Kept,
 }
@@ -68,7 +73,7 @@ impl Iter {
     pub(crate) fn new(
         merge: Merge,
         tombstones: Option<VisibleTombstones>,
-        order: Comparator,
+        (order, bounds): (Comparator, Bounds),
         (sequence, verifies): (u64, bool),
         keeps: Kept,
     ) -> Self {
@@ -77,12 +82,14 @@ impl Iter {
             tombstones,
             order,
             sequence,
+            bounds,
             state: State::Out,
             key: Vec::new(),
             value: Vec::new(),
             value_at: 0,
             is_apart: false,
             verifies,
+            leaves_values: false,
             seek: Vec::new(),
             keeps,
         }
@@ -149,6 +156,81 @@ impl Iter {
         self.find_visible_down()
     }
 
+    /// Goes to the first key within the bounds.
+    ///
+    /// # Errors
+    /// As for [`Iter::seek_first`].
+    pub(crate) fn seek_low(&mut self) -> Result<()> {
+        let Iter { merge, bounds, seek, .. } = self;
+        self.state = State::Out;
+        seek.clear();
+        match &bounds.low {
+            Bound::Unbounded => merge.seek_first()?,
+            Bound::Included(low) => {
+                append(seek, low, self.sequence, Kind::LAST);
+                merge.seek(seek)?;
+            }
+            Bound::Excluded(low) => {
+                // Behind all versions of the key.
+                append(seek, low, 0, Kind::Delete);
+                merge.seek(seek)?;
+            }
+        }
+        self.find_visible_up(false)
+    }
+
+    /// Goes to the last key within the bounds.
+    ///
+    /// # Errors
+    /// As for [`Iter::seek_first`].
+    pub(crate) fn seek_high(&mut self) -> Result<()> {
+        let Iter { merge, bounds, seek, .. } = self;
+        self.state = State::Out;
+        seek.clear();
+        match &bounds.high {
+            Bound::Unbounded => merge.seek_last()?,
+            Bound::Included(high) => {
+                append(seek, high, 0, Kind::Delete);
+                merge.seek_before(seek)?;
+            }
+            Bound::Excluded(high) => {
+                // Before all versions of the key.
+                append(seek, high, SEQUENCE_MAX, Kind::LAST);
+                merge.seek_before(seek)?;
+            }
+        }
+        self.find_visible_down()
+    }
+
+    /// The bounds of what lies before the key here.
+    pub(crate) fn bounds_before(&self) -> Bounds {
+        Bounds { low: self.bounds.low.clone(), high: Bound::Excluded(self.here().to_vec()) }
+    }
+
+    /// The bounds of what lies behind the key here.
+    pub(crate) fn bounds_behind(&self) -> Bounds {
+        Bounds { low: Bound::Excluded(self.here().to_vec()), high: self.bounds.high.clone() }
+    }
+
+    fn here(&self) -> &[u8] {
+        self.entry().expect("the iterator stands on a key").0
+    }
+
+    /// From now on steps back end behind `key`.
+    pub(crate) fn set_low(&mut self, key: &[u8]) {
+        exclude(&mut self.bounds.low, key);
+    }
+
+    /// From now on steps forward end before `key`.
+    pub(crate) fn set_high(&mut self, key: &[u8]) {
+        exclude(&mut self.bounds.high, key);
+    }
+
+    /// From now on values that are in blob files are not read, and not shown.
+    pub(crate) fn leave_values(&mut self) {
+        self.leaves_values = true;
+    }
+
     fn seek_internal(&mut self, user: &[u8], sequence: u64, kind: Kind) -> Result<()> {
         self.seek.clear();
         append(&mut self.seek, user, sequence, kind);
@@ -207,11 +289,14 @@ impl Iter {
         let mut hidden = 0;
         while let Some(key) = self.merge.key() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
+            if !is_passed && self.bounds.end_before(entry.user, &self.order) {
+                break;
+            }
             let mut is_hidden = false;
             if entry.sequence <= self.sequence && !is_passed {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
                 if entry.kind.is_value() && !is_hidden {
-                    self.is_apart = entry.kind == Kind::Blob;
+                    self.is_apart = entry.kind == Kind::Blob && !self.leaves_values;
                     if self.is_apart {
                         self.read_blob()?;
                     }
@@ -247,11 +332,15 @@ impl Iter {
             if shown && self.order.user(entry.user, &self.key) != Ordering::Equal {
                 break;
             }
+            if !shown && self.bounds.begin_behind(entry.user, &self.order) {
+                break;
+            }
             let mut is_hidden = false;
             if entry.sequence <= self.sequence {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
                 shown = entry.kind.is_value() && !is_hidden;
-                apart = (shown && entry.kind == Kind::Blob).then_some(entry.sequence);
+                let is_apart = shown && entry.kind == Kind::Blob && !self.leaves_values;
+                apart = is_apart.then_some(entry.sequence);
                 if shown && !self.merge.may_repeat_before() {
                     self.is_apart = apart.is_some();
                     if self.is_apart {
@@ -317,6 +406,17 @@ impl Iter {
         }
         Ok(())
     }
+}
+
+/// Makes `key` a bound that is not within, in the memory of the bound before.
+fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
+    let mut kept = match std::mem::replace(bound, Bound::Unbounded) {
+        Bound::Included(kept) | Bound::Excluded(kept) => kept,
+        Bound::Unbounded => Vec::new(),
+    };
+    kept.clear();
+    kept.extend_from_slice(key);
+    *bound = Bound::Excluded(kept);
 }
 
 /// Whether a range tombstone hides an entry.

@@ -27,6 +27,7 @@ mod catalog;
 mod iter;
 mod key;
 mod order;
+mod range;
 mod space;
 
 pub use batch::SpacesBatch;

@@ -36,11 +36,13 @@ pub(crate) use file::FileMeta;
 pub(crate) use stored_options::StoredOptions;
 
 use crate::blob::BlobUse;
+use crate::iterator::Bounds;
 use crate::key::Comparator;
 use fence::Fences;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Levels of a store.
@@ -197,6 +199,15 @@ impl Version {
         };
         let ends = move |file: &FileMeta| low.is_none_or(|low| !file.ends_before(low, &self.order));
         near.iter().filter(move |file| level > 0 || (begins(file) && ends(file)))
+    }
+
+    /// Which tables of a level from 1 on may hold a key within `bounds`. O(log n), without
+    /// allocation.
+    pub(crate) fn within(&self, level: usize, bounds: &Bounds) -> Range<usize> {
+        let from = bounds.low_key().map_or(0, |low| self.position(level, low));
+        let files = &self.files(level)[from..];
+        let begins = |file: &Arc<FileMeta>| !bounds.end_before(file.first(), &self.order);
+        from..from + files.partition_point(begins)
     }
 
     /// Whether a level below `level` may hold `key`: if none does, a tombstone of it that nobody

@@ -1,0 +1,108 @@
+//! What iterators of one moment are made from.
+//!
+//! An iterator over a range of keys looks at the memtables, at the tables of level 0 that may have
+//! such a key, and on each level below at those tables that may. Others are not opened, and a level
+//! without any is no child of the merged cursor. What they remove of ranges cannot touch the range
+//! either: the bounds of a table hold its range tombstones as well.
+
+use super::{Inner, Snapshot};
+use crate::error::Result;
+use crate::iterator::{
+    Bounds, Child, Iter, LevelCursor, Merge, TombstoneSource, VisibleTombstones,
+};
+use crate::key::Comparator;
+use crate::open_table::OpenTable;
+use crate::read_state::ReadState;
+use crate::table::ReadOptions;
+use crate::version::LEVELS;
+use keyrack_concurrent::pin;
+use std::sync::Arc;
+
+/// A moment of the store, kept for iterators.
+#[derive(Clone)]
+pub(crate) struct Moment {
+    read_state: Arc<ReadState>,
+    sequence: u64,
+    order: Comparator,
+    options: ReadOptions,
+    /// A reference of the store's count of iterators.
+    iterators: Arc<()>,
+}
+
+impl Inner {
+    /// The moment of a snapshot, or this one, for iterators that read tables as `options` say.
+    pub(crate) fn moment(&self, snapshot: Option<&Snapshot>, options: ReadOptions) -> Moment {
+        let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
+        let order = self.options.comparator.clone();
+        Moment {
+            read_state,
+            sequence,
+            order,
+            options,
+            iterators: Arc::clone(&self.tables.iterators),
+        }
+    }
+
+    pub(crate) fn iter(&self, snapshot: Option<&Snapshot>, options: ReadOptions) -> Result<Iter> {
+        Ok(self.moment(snapshot, options).into_iter(Bounds::default()))
+    }
+}
+
+impl Moment {
+    /// An iterator over the keys within `bounds`.
+    pub(crate) fn iter(&self, bounds: Bounds) -> Iter {
+        self.clone().into_iter(bounds)
+    }
+
+    fn into_iter(self, bounds: Bounds) -> Iter {
+        let (children, sources) = self.children(&bounds);
+        let Moment { read_state, sequence, order, options, iterators } = self;
+        let merge = Merge::new(children, order.clone());
+        let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
+        let point = (sequence, options.verify_checksums);
+        Iter::new(merge, tombstones, (order, bounds), point, (read_state, iterators))
+    }
+
+    /// Cursors over everything that the read state has within `bounds` up to the sequence number,
+    /// newest first, and the ranges that are removed there.
+    fn children(&self, bounds: &Bounds) -> (Vec<Child>, Vec<TombstoneSource>) {
+        let Moment { read_state, sequence, order, options, .. } = self;
+        let children_max = read_state.memtables.len() + read_state.levels[0].len() + LEVELS - 1;
+        let (mut children, mut sources) = (Vec::with_capacity(children_max), Vec::new());
+        for memtable in read_state.memtables.iter().filter(|g| !g.is_empty()) {
+            if memtable.has_range_tombstones() {
+                let indexes = memtable.range_indexes();
+                sources.extend(
+                    indexes.iter().map(|index| TombstoneSource::one(children.len(), index)),
+                );
+            }
+            children.push(Child::Memtable(memtable.cursor(*sequence)));
+        }
+        let may_hold = |table: &&Arc<OpenTable>| {
+            let file = table.file();
+            !bounds.end_before(file.first(), order)
+                && bounds.low_key().is_none_or(|low| !file.ends_before(low, order))
+        };
+        for table in read_state.levels[0].iter().filter(may_hold).map(|table| table.table()) {
+            sources.extend(
+                table.range_tombstones().map(|it| TombstoneSource::one(children.len(), it)),
+            );
+            children.push(Child::Table(table.cursor(*options)));
+        }
+        for level in 1..LEVELS {
+            let span = read_state.version.within(level, bounds);
+            if span.is_empty() {
+                continue;
+            }
+            let (tables, indexes) =
+                (&read_state.levels[level], &read_state.range_tombstones[level]);
+            if !indexes.is_empty() {
+                sources
+                    .push(TombstoneSource { child: children.len(), indexes: Arc::clone(indexes) });
+            }
+            let tables = Arc::clone(tables);
+            children.push(Child::Level(LevelCursor::within(tables, span, order.clone(), *options)));
+        }
+        (children, sources)
+    }
+}
