@@ -18,6 +18,7 @@ mod burdens;
 mod bytes_on_disk;
 mod check;
 mod checkpoint;
+mod conditional;
 mod disk;
 mod drop_filter;
 mod dump;

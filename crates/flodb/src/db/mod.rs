@@ -40,6 +40,7 @@ mod build;
 mod checkpoint;
 mod compact;
 mod compaction_state;
+mod conditional;
 mod flush;
 mod garbage;
 mod ingest;

@@ -132,6 +132,62 @@ impl KeySpace {
         with_key(&self.space.prefix, key, |key| self.db.update(key, options, decide))
     }
 
+    /// Stores `new` under `key` if it has the value `expected` now, see [`Db::compare_and_swap`].
+    ///
+    /// # Errors
+    /// As for [`Db::compare_and_swap`].
+    pub fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        self.compare_and_swap_with(key, expected, new, WriteOptions::default())
+    }
+
+    /// As [`KeySpace::compare_and_swap`], with options.
+    ///
+    /// # Errors
+    /// As for [`Db::compare_and_swap`].
+    pub fn compare_and_swap_with(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: WriteOptions,
+    ) -> Result<bool> {
+        self.space.check()?;
+        let swap = |key: &[u8]| self.db.compare_and_swap_with(key, expected, new, options);
+        with_key(&self.space.prefix, key, swap)
+    }
+
+    /// Adds `delta` to the counter under `key`, and gives what it was before: see
+    /// [`Db::fetch_and_add`].
+    ///
+    /// # Errors
+    /// As for [`Db::fetch_and_add`].
+    pub fn fetch_and_add(&self, key: &[u8], delta: i64) -> Result<i64> {
+        self.fetch_and_add_with(key, delta, WriteOptions::default())
+    }
+
+    /// As [`KeySpace::fetch_and_add`], with options.
+    ///
+    /// # Errors
+    /// As for [`Db::fetch_and_add`].
+    pub fn fetch_and_add_with(&self, key: &[u8], delta: i64, options: WriteOptions) -> Result<i64> {
+        self.space.check()?;
+        with_key(&self.space.prefix, key, |key| self.db.fetch_and_add_with(key, delta, options))
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As for [`Db::get`].
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.space.check()?;
+        with_key(&self.space.prefix, key, |key| self.db.contains_key(key))
+    }
+
     /// The value of `key`, copied.
     ///
     /// # Errors
