@@ -76,11 +76,12 @@ fn both_ends_meet_once_wherever_they_meet() {
     for from_front in 0..=keys.len() {
         let mut range = db.range(..);
         let key = |item: Option<Result<(Vec<u8>, Vec<u8>)>>| item.unwrap().unwrap().0;
-        for at in 0..from_front {
-            assert_eq!(key(range.next()), keys[at].as_bytes());
+        let (front, back) = keys.split_at(from_front);
+        for expected in front {
+            assert_eq!(key(range.next()), expected.as_bytes());
         }
-        for at in (from_front..keys.len()).rev() {
-            assert_eq!(key(range.next_back()), keys[at].as_bytes());
+        for expected in back.iter().rev() {
+            assert_eq!(key(range.next_back()), expected.as_bytes());
         }
         for _ in 0..2 {
             assert!(range.next().is_none() && range.next_back().is_none(), "{from_front}");
