@@ -1,5 +1,8 @@
 //! What a store is opened with.
 
+mod check;
+mod setters;
+
 use crate::compress::Compression;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
@@ -12,17 +15,30 @@ pub(crate) const MEMTABLE_BYTES_MIN: usize = 64 << 10;
 /// Smaller values gain nothing in a blob file: its record, and the read of it, cost as much.
 pub(crate) const BLOB_BYTES_MIN: usize = 1 << 10;
 
-/// How a store is opened. Start from [`Options::default`].
+/// How a store is opened. Each option has a default that fits most stores, and a method of its name
+/// that sets it; the fields are there to read, and for a literal with `..Options::new()`. A value
+/// that no store can have is refused at opening, by the name of the option.
+///
+/// ```
+/// use keyrack_flodb::{Compression, Durability, Options};
+///
+/// let options = Options::new()
+///     .memory_budget(256 << 20)
+///     .durability(Durability::Sync)
+///     .compression([Compression::None, Compression::Lz4]);
+/// assert_eq!(options.memory_budget, Some(256 << 20));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The order of keys. Its name is stored; a store opens only with the same.
+    /// The order of keys: by unsigned bytes, a proper prefix first. Its name is stored; a store
+    /// opens only with the same.
     pub comparator: Comparator,
-    /// Makes the store if it is not there. Otherwise that is an error.
+    /// Whether the store is made if it is not there: yes. Otherwise that is an error.
     pub create_if_missing: bool,
-    /// Refuses a store that is there.
+    /// Whether a store that is there is refused: no.
     pub error_if_exists: bool,
-    /// What an acknowledged write survives. With [`Durability::None`] there is no log, and writes
-    /// survive a clean close.
+    /// What an acknowledged write survives: [`Durability::Os`], the end of the process, however it
+    /// comes. With [`Durability::None`] there is no log, and writes survive a clean close.
     pub durability: Durability,
     /// Bytes of memory that memtables, cached blocks, the indexes and filters of tables, and what
     /// cursors and compactions need, take together: `None`, a quarter of the memory that this
@@ -37,7 +53,7 @@ pub struct Options {
     /// Entries of a memtable that may be without order: 65,536. If there are more, a thread sorts
     /// them.
     pub unordered_max: usize,
-    /// Whether there is a hash level. Without, writes are cheaper, and each read first
+    /// Whether a memtable has a hash level: yes. Without, writes are cheaper, and each read first
     /// sorts what was written since the last.
     pub hash_level: bool,
     /// Bytes of a segment of the log, a power of two: 16 MiB. No batch is larger.
@@ -59,8 +75,8 @@ pub struct Options {
     pub blob_bytes_min: usize,
     /// Bits of a table's filter for each key: 10, one false answer in a hundred. 0 for no filter.
     pub filter_bits_per_key: u32,
-    /// Which filters tables get: Bloom filters of that many bits a key. Not stored: tables with
-    /// filters by a rule that the store is opened without are read without a filter.
+    /// Which filters tables get: Bloom filters of `filter_bits_per_key` bits a key. Not stored:
+    /// tables with filters by a rule that the store is opened without are read without a filter.
     pub filter_policy: FilterPolicy,
     /// The most bytes of blocks kept in memory: [`Options::BY_BUDGET`], what the others leave of
     /// the budget. 0 for no cache.
@@ -142,6 +158,18 @@ impl Options {
     /// In place of a size: what fits [`Options::memory_budget`]. [`Options::divided`] and
     /// [`Db::options`](crate::Db::options) have the size.
     pub const BY_BUDGET: usize = usize::MAX;
+
+    /// The defaults, as [`Options::default`].
+    ///
+    /// ```
+    /// use keyrack_flodb::{Durability, Options};
+    ///
+    /// assert_eq!(Options::new().durability, Durability::Os);
+    /// ```
+    #[must_use]
+    pub fn new() -> Options {
+        Options::default()
+    }
 
     /// The compression of the tables of `level`, while level 0 is merged into `base`. The last
     /// level holds nearly everything, and is rewritten least: it is compressed best.

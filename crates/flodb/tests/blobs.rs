@@ -301,7 +301,10 @@ fn less_than_a_kibibyte_is_refused() {
     for least in [1, LEAST - 1] {
         let error = try_open(&MemFs::new(), Options { blob_bytes_min: least, ..idle() });
         let message = error.unwrap_err().to_string();
-        assert!(message.contains("blob_bytes_min is less than 1 KiB"), "{message}");
+        assert!(
+            message.contains("blob_bytes_min must be 0, for no blob files, or at least 1024"),
+            "{message}"
+        );
     }
 }
 

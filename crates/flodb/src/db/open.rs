@@ -30,7 +30,7 @@ use crate::memory_budget::{Charge, Holder, MemoryBudget};
 use crate::memtable::{Memtable, MemtablePool};
 use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::{FileDeleter, OpenTable};
-use crate::options::{BLOB_BYTES_MIN, MEMTABLE_BYTES_MIN, Options};
+use crate::options::Options;
 use crate::read_state::{ReadState, Tables};
 use crate::table::ReaderOptions;
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
@@ -226,43 +226,6 @@ pub(crate) fn assemble(
         directory_lock,
         options,
     })
-}
-
-impl Options {
-    pub(crate) fn check(&self) -> Result<()> {
-        let checks = [
-            (self.memtable_bytes < MEMTABLE_BYTES_MIN, "memtable_bytes is less than 64 KiB"),
-            (self.block_bytes == 0, "block_bytes is 0"),
-            (self.restart_interval == 0, "restart_interval is 0"),
-            (self.table_bytes == 0, "table_bytes is 0"),
-            (self.level0_tables == 0, "level0_tables is 0"),
-            (
-                self.compression.iter().any(|codec| !codec.is_valid()),
-                "compression: a level of zstd is not from -100 to 22",
-            ),
-            (
-                self.blob_bytes_min > 0 && self.blob_bytes_min < BLOB_BYTES_MIN,
-                "blob_bytes_min is less than 1 KiB, and not 0",
-            ),
-            (
-                self.filter_policy.has_bad_name(),
-                "filter_policy: the name of a rule has from 1 to 255 bytes",
-            ),
-            (self.level0_slow > self.level0_stop, "level0_slow is more than level0_stop"),
-            (self.level0_tables > self.level0_slow, "level0_tables is more than level0_slow"),
-            (
-                self.discards_memtables && self.durability != Durability::None,
-                "discards_memtables loses what the durability promises; it needs durability none",
-            ),
-        ];
-        if let Some((_, what)) = checks.iter().find(|(wrong, _)| *wrong) {
-            return Err(Error::Usage((*what).to_owned()));
-        }
-        match self.compression.iter().find(|codec| !codec.is_built_in()) {
-            Some(missing) => Err(Error::Usage(missing.refusal())),
-            None => Ok(()),
-        }
-    }
 }
 
 /// Makes the directory if it is missing, and sees to it that its name lasts. Nothing to do where
