@@ -39,28 +39,78 @@ impl Write<'_> {
 
 impl Batch {
     /// An empty batch.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Batch;
+    /// assert!(Batch::new().is_empty());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Batch::default()
     }
 
     /// Stores `value` under `key`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Batch, Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(b"key", b"value");
+    /// db.write(&batch, WriteOptions::default())?;
+    /// assert!(db.contains_key(b"key")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.push(Write { kind: Kind::Put, key, value });
     }
 
     /// Removes `key`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Batch, Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// let mut batch = Batch::new();
+    /// batch.delete(b"key");
+    /// db.write(&batch, WriteOptions::default())?;
+    /// assert!(!db.contains_key(b"key")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     pub fn delete(&mut self, key: &[u8]) {
         self.push(Write { kind: Kind::Delete, key, value: &[] });
     }
 
     /// Removes the keys from `from` on and before `to`, those that earlier writes of the batch have
     /// stored as well. If `to` is not behind `from`, that is none.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Batch, Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(b"a", b"1");
+    /// batch.delete_range(b"a", b"c");
+    /// batch.put(b"b", b"2");
+    /// db.write(&batch, WriteOptions::default())?;
+    /// assert_eq!(db.first()?, Some((b"b".to_vec(), b"2".to_vec())));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
         self.push(Write { kind: Kind::DeleteRange, key: from, value: to });
     }
 
     /// Appends the writes of `other`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Batch;
+    /// let (mut all, mut more) = (Batch::new(), Batch::new());
+    /// all.put(b"a", b"1");
+    /// more.put(b"b", b"2");
+    /// all.append(&more);
+    /// assert_eq!(all.len(), 2);
+    /// ```
     pub fn append(&mut self, other: &Batch) {
         self.entries.extend_from_slice(&other.entries);
         self.count += other.count;
@@ -68,6 +118,14 @@ impl Batch {
     }
 
     /// Removes all writes, and keeps the memory.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Batch;
+    /// let mut batch = Batch::new();
+    /// batch.put(b"key", b"value");
+    /// batch.clear();
+    /// assert!(batch.is_empty());
+    /// ```
     pub fn clear(&mut self) {
         self.entries.clear();
         self.count = 0;
@@ -75,18 +133,41 @@ impl Batch {
     }
 
     /// How many writes there are.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Batch;
+    /// let mut batch = Batch::new();
+    /// batch.put(b"key", b"value");
+    /// batch.delete(b"key");
+    /// assert_eq!(batch.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> u64 {
         self.count
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Batch;
+    /// let mut batch = Batch::new();
+    /// assert!(batch.is_empty());
+    /// batch.delete(b"key");
+    /// assert!(!batch.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Bytes that the log will hold for it, but for a few.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Batch;
+    /// let mut batch = Batch::new();
+    /// batch.put(b"key", b"value");
+    /// assert!(batch.bytes() >= 8);
+    /// ```
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.entries.len()

@@ -93,6 +93,15 @@ pub struct Report {
 
 impl Report {
     /// Whether nothing is damaged. Torn ends and extra files are no damage.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, verify};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?.put(b"key", b"value")?;
+    /// let report = verify(fs, "/store".as_ref(), &Options::new())?;
+    /// assert!(report.is_sound());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.findings.iter().all(|finding| finding.kind != FindingKind::Damage)
@@ -104,6 +113,15 @@ impl Report {
 ///
 /// Changes nothing, but for the number of this process in `LOCK`, if that file is there and may be
 /// written: the lock is held meanwhile. O(bytes), with little memory.
+///
+/// ```
+/// # use keyrack_flodb::{Db, Options, verify};
+/// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+/// Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?.put(b"key", b"value")?;
+/// let report = verify(fs, "/store".as_ref(), &Options::new())?;
+/// assert_eq!((report.log_records, report.findings.len()), (1, 0));
+/// # Ok::<(), keyrack_flodb::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::Locked`] if the store is open, [`Error::Usage`] if there is none, if its keys have

@@ -47,6 +47,13 @@ impl Options {
     /// These options with the sizes that the store is opened with in place of
     /// [`Options::BY_BUDGET`], and with the budget.
     ///
+    /// ```
+    /// # use keyrack_flodb::Options;
+    /// let options = Options::new().memory_budget(64 << 20).divided()?;
+    /// assert_eq!(options.memtable_bytes, 4 << 20);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`] if the budget is less than 8 MiB, or than what the given sizes take.
     pub fn divided(self) -> Result<Options> {

@@ -52,6 +52,23 @@ pub enum Item<'a> {
 /// false. Tables are those of the order of bytes; keys of key spaces are shown with the prefix of
 /// their space. O(bytes).
 ///
+/// ```
+/// # use keyrack_flodb::{Item, Options, SstWriter, dump};
+/// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+/// let mut table = SstWriter::create(&*fs, "/new.table".as_ref(), &Options::new())?;
+/// table.put(b"key", b"value")?;
+/// table.finish()?;
+/// let mut keys = Vec::new();
+/// dump(&*fs, "/new.table".as_ref(), &mut |item| {
+///     if let Item::Write { key, .. } = item {
+///         keys.push(key.to_vec());
+///     }
+///     true
+/// })?;
+/// assert_eq!(keys, [b"key"]);
+/// # Ok::<(), keyrack_flodb::Error>(())
+/// ```
+///
 /// # Errors
 /// [`Error::Usage`] if that is no file of a store, or one in another order;
 /// [`Error::Corruption`] where it is damaged, behind what could be read; [`Error::Io`].

@@ -25,6 +25,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 /// The engine's descriptor.
+///
+/// ```
+/// # use keyrack_flodb::engine;
+/// assert_eq!(keyrack_flodb::engine().name, "flodb");
+/// ```
 #[must_use]
 pub fn engine() -> Engine {
     Engine {

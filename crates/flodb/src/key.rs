@@ -155,6 +155,11 @@ impl fmt::Debug for Comparator {
 
 impl Comparator {
     /// As stored in the manifest.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Comparator;
+    /// assert_eq!(Comparator::Bytewise.name(), "keyrack.bytewise");
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

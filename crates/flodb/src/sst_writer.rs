@@ -82,6 +82,15 @@ impl SstWriter {
     /// A table in the new file `path`. Of the options it takes the comparator, which has to be that
     /// of the store, the sizes of blocks, the filter, and the compression of the last level.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// table.put(b"key", b"value")?;
+    /// table.finish()?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The file is there already, or cannot be made; the compression is refused.
     pub fn create(fs: &dyn Fs, path: &Path, options: &Options) -> Result<Self> {
@@ -102,6 +111,15 @@ impl SstWriter {
 
     /// Adds a key with its value.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// table.put(b"b", b"2")?;
+    /// assert!(table.put(b"a", b"1").is_err(), "keys ascend");
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`] if the key is not behind the last one, or the two are larger than about
     /// 1 GiB; the entry is not added then. Any other error is final for the table.
@@ -110,6 +128,15 @@ impl SstWriter {
     }
 
     /// Adds a tombstone for a key: what the store has of it is gone once the table is taken in.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// table.delete(b"key")?;
+    /// table.finish()?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`SstWriter::put`].
@@ -136,24 +163,63 @@ impl SstWriter {
     }
 
     /// Entries so far.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// table.put(b"key", b"value")?;
+    /// assert_eq!(table.entries(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
     /// Bytes of the file so far, about: when to begin the next one.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// for number in 0..10_000_u32 {
+    ///     table.put(&number.to_be_bytes(), b"value")?;
+    /// }
+    /// assert!(table.bytes() > 10_000);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.writer.written_bytes()
     }
 
     /// The file.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// assert_eq!(table.path(), std::path::Path::new("/new.sst"));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Completes the table and syncs its file, but not the directory.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// table.put(b"key", b"value")?;
+    /// table.finish()?;
+    /// let empty = SstWriter::create(&*fs, "/empty.sst".as_ref(), &Options::new())?;
+    /// assert!(empty.finish().is_err());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Usage`] for a table without entries; any error of writing. The file is no table
@@ -163,6 +229,15 @@ impl SstWriter {
     }
 
     /// As [`SstWriter::finish`], and says what the table took.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// table.put(b"key", b"value")?;
+    /// assert!(table.finish_counted()?.bytes > 48);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`SstWriter::finish`].

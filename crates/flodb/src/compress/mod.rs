@@ -90,6 +90,13 @@ impl Compression {
     /// [`Options::compression`]; `None` where a name is none of these.
     ///
     /// [`Options::compression`]: crate::Options::compression
+    ///
+    /// ```
+    /// # use keyrack_flodb::Compression;
+    /// let levels = Compression::parse_list("none,lz4,zstd:7");
+    /// assert_eq!(levels, Some(vec![Compression::None, Compression::Lz4, Compression::Zstd(7)]));
+    /// assert_eq!(Compression::parse_list("gzip"), None);
+    /// ```
     #[must_use]
     pub fn parse_list(list: &str) -> Option<Vec<Compression>> {
         list.split(',').map(|name| Compression::parse(name.trim())).collect()

@@ -50,6 +50,17 @@ impl Db {
     /// Tables are shared by hard links where the file system can, so that the cost is that of the
     /// flush, and the copy takes space only as the two grow apart. O(bytes) where it cannot.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// db.checkpoint("/copy")?;
+    /// let copy = Db::open_in(fs, "/copy".as_ref(), Options::new())?;
+    /// assert!(copy.contains_key(b"key")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`] if there is something at `target`; [`Error::Io`], and then there is nothing
     /// at `target`, or a whole copy whose name is perhaps not durable. A failure of the flush is

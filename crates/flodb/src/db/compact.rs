@@ -49,6 +49,17 @@ impl Db {
     /// is looked at by no snapshot, is gone from disk afterwards. What is in memory goes to tables
     /// first.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// db.delete(b"key")?;
+    /// db.compact_range(None, None)?;
+    /// assert_eq!(db.property("keyrack.estimate-num-keys"), Some("0".to_owned()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A table cannot be read or written. The store only reads then, but for a full disk: what was
     /// compacted until then stays so, and the store takes writes.
@@ -98,6 +109,17 @@ impl Db {
     /// Compacts everything as [`Db::compact_range`] does, and writes every table anew that was
     /// there before. All tables then have the compression, blocks and filters of the options, and
     /// values are in blob files as the options say.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Compression, Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let plain = Options::new().compression([Compression::None]);
+    /// Db::open_in(fs.clone(), "/store".as_ref(), plain)?.put(b"key", b"value")?;
+    /// let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.rewrite()?;
+    /// assert!(db.contains_key(b"key")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::compact_range`].

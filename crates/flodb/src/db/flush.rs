@@ -15,6 +15,16 @@ use std::sync::Arc;
 impl Db {
     /// Writes everything that is in memory into tables.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// db.flush()?;
+    /// assert_eq!(db.property("leveldb.num-files-at-level0"), Some("1".to_owned()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A table or the manifest cannot be written. The store only reads then, but for a full disk:
     /// what was to be written stays in memory, and is written by the next attempt.

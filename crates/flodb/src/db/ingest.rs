@@ -75,6 +75,19 @@ impl Db {
     /// and if memory has keys between the first and the last of a file, for a flush of what was
     /// written while the rest was flushed. Files must not overlap.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, IngestOptions, Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?;
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), db.options())?;
+    /// table.put(b"a", b"1")?;
+    /// table.put(b"b", b"2")?;
+    /// table.finish()?;
+    /// db.ingest(&["/new.sst"], IngestOptions::default())?;
+    /// assert_eq!(db.range(..).count(), 2);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`]: a file is no such table, or two overlap. [`Error::Corruption`]: a file is
     /// damaged. Nothing has changed then. As for [`Db::flush`]. With [`Transfer::Move`],
@@ -86,6 +99,24 @@ impl Db {
     /// Reads and checks tables as [`Db::ingest`] does, and shows each entry: its key, and its value
     /// unless it is a tombstone. File by file in the given order, by keys in each. Nothing is taken
     /// in before [`CheckedTables::ingest`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, IngestOptions, Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?;
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), db.options())?;
+    /// table.put(b"a", b"1")?;
+    /// table.put(b"b", b"2")?;
+    /// table.finish()?;
+    /// let mut keys = Vec::new();
+    /// let checked = db.check_tables(&["/new.sst"], |key, _value| {
+    ///     keys.push(key.to_vec());
+    ///     Ok::<(), keyrack_flodb::Error>(())
+    /// })?;
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// checked.ingest(IngestOptions::default())?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The first of `visit`. As for [`Db::ingest`].
@@ -127,12 +158,39 @@ impl std::fmt::Debug for CheckedTables<'_> {
 
 impl CheckedTables<'_> {
     /// Entries of all of them.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?;
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), db.options())?;
+    /// table.put(b"a", b"1")?;
+    /// table.put(b"b", b"2")?;
+    /// table.finish()?;
+    /// let checked = db.check_tables(&["/new.sst"], |_, _| Ok::<(), keyrack_flodb::Error>(()))?;
+    /// assert_eq!(checked.entries(), 2);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.taken.iter().map(|table| table.meta.entries).sum()
     }
 
     /// Takes them in.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, IngestOptions, Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?;
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), db.options())?;
+    /// table.put(b"a", b"1")?;
+    /// table.put(b"b", b"2")?;
+    /// table.finish()?;
+    /// let checked = db.check_tables(&["/new.sst"], |_, _| Ok::<(), keyrack_flodb::Error>(()))?;
+    /// checked.ingest(IngestOptions::default())?;
+    /// assert!(db.contains_key(b"a")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::ingest`].

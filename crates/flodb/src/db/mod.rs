@@ -199,12 +199,29 @@ impl Inner {
 
 impl Db {
     /// The directory.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// assert_eq!(db.dir(), std::path::Path::new("/store"));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.owner.inner.dir
     }
 
     /// What it was opened with.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// // Sizes that were not given are those that the store has chosen.
+    /// assert!(db.options().memtable_bytes < Options::BY_BUDGET);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.owner.inner.options
@@ -219,11 +236,37 @@ impl Db {
     /// the newest entry that it sees. Where something older of the key may lie below, a tombstone
     /// takes the place of the entry, so that nothing older comes back. Iterators keep what they
     /// see.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// // Rows begin with the day on which they expire.
+    /// let today = b'7';
+    /// let is_over = move |_: &[u8], row: &[u8]| row.first().is_some_and(|day| *day < today);
+    /// assert!(db.set_drop_filter(std::sync::Arc::new(is_over)));
+    /// db.put(b"old", b"6 rest")?;
+    /// db.put(b"new", b"8 rest")?;
+    /// db.compact_range(None, None)?;
+    /// assert!(!db.contains_key(b"old")? && db.contains_key(b"new")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     pub fn set_drop_filter(&self, filter: DropFilter) -> bool {
         self.owner.inner.compaction.drop_filter.set(filter).is_ok()
     }
 
     /// This moment, to read from later.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"then")?;
+    /// let before = db.snapshot();
+    /// db.put(b"key", b"now")?;
+    /// assert_eq!(db.get_at(&before, b"key", <[u8]>::to_vec)?, Some(b"then".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let inner = &self.owner.inner;
@@ -236,6 +279,16 @@ impl Db {
 
     /// Closes the store: the log is synced; what is without a log goes to a table first. The last
     /// handle does it as well, but cannot say what failed. Other handles are of no use afterwards.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Error, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let other = db.clone();
+    /// db.close()?;
+    /// assert!(matches!(other.put(b"key", b"value"), Err(Error::Closed)));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A failure of the sync or flush, or the one that has made the store read-only before.
@@ -263,6 +316,17 @@ impl Db {
     /// Tries again what found the disk full: flushes what memory holds, and lets compactions begin
     /// again. The background does so by itself after a while; this is for who has just made space.
     /// Nothing to do in a store that takes writes.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Error, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// if let Err(Error::NoSpace(_)) = db.put(b"key", b"value") {
+    ///     // ... make space ...
+    ///     db.resume()?;
+    /// }
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The disk is still full, and writes stay refused; or a flush fails for good. What has made

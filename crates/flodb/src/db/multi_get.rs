@@ -77,6 +77,17 @@ impl Db {
     /// The values of many keys, all of one moment, each given to `visit` with its index, in the
     /// order of `keys`.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// let mut found = Vec::new();
+    /// db.multi_get(&[b"a", b"b"], |_, value| found.push(value.map(<[u8]>::to_vec)))?;
+    /// assert_eq!(found, [Some(b"1".to_vec()), None]);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`]; values before the first failure have been given.
     pub fn multi_get(

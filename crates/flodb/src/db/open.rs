@@ -48,6 +48,16 @@ const RECYCLED_MAX: usize = 3;
 impl Db {
     /// Opens the store in the directory `dir`, and makes it if the options say so.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// let dir = std::env::temp_dir().join(format!("keyrack-open-{}", std::process::id()));
+    /// let db = Db::open(&dir, Options::new().memory_budget(64 << 20))?;
+    /// db.put(b"key", b"value")?;
+    /// db.close()?;
+    /// # Db::destroy(&keyrack_vfs::RealFs, &dir)?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Locked`] if it is open already, [`Error::Usage`] if the options do not fit it,
     /// [`Error::Corruption`] if a file is damaged, [`Error::UnsupportedCompression`] if it needs a
@@ -57,6 +67,17 @@ impl Db {
     }
 
     /// As [`Db::open`], on a file system of the caller's.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// use keyrack_vfs::MemFs;
+    /// use std::sync::Arc;
+    ///
+    /// // A disk in memory, for a test.
+    /// let db = Db::open_in(Arc::new(MemFs::new()), "/store".as_ref(), Options::new())?;
+    /// assert_eq!(db.get(b"key")?, None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::open`].
@@ -102,6 +123,16 @@ impl Db {
     }
 
     /// Removes the store in `dir`, and the directory if nothing else is in it.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?.close()?;
+    /// Db::destroy(&*fs, "/store".as_ref())?;
+    /// let must_exist = Options::new().create_if_missing(false);
+    /// assert!(Db::open_in(fs, "/store".as_ref(), must_exist).is_err());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open; the machine's errors.

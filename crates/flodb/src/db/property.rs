@@ -33,6 +33,15 @@ impl Db {
     /// The lines for people may change. In the table of `leveldb.stats`, what is read and written
     /// counts from the opening on, for the level that it was written to, and so do the seconds that
     /// flushes and compactions into it took.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// assert_eq!(db.property("keyrack.comparator"), Some("keyrack.bytewise".to_owned()));
+    /// assert_eq!(db.property("keyrack.nothing"), None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn property(&self, name: &str) -> Option<String> {
         let inner = self.inner();

@@ -73,6 +73,16 @@ fn remember_answer(is_of_table: bool) {
 impl Db {
     /// The value of `key`, copied.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// assert_eq!(db.get(b"key")?, Some(b"value".to_vec()));
+    /// assert_eq!(db.get(b"another")?, None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A table cannot be read, or is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -80,6 +90,15 @@ impl Db {
     }
 
     /// Lends the value of `key` to `visit`, and gives what that returns. The value is not copied.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// assert_eq!(db.get_with(b"key", |value| value.len())?, Some(5));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::get`].
@@ -106,6 +125,16 @@ impl Db {
     }
 
     /// As [`Db::get_with`], at the moment of `snapshot`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let before = db.snapshot();
+    /// db.put(b"key", b"value")?;
+    /// assert_eq!(db.get_at(&before, b"key", <[u8]>::len)?, None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::get`].
@@ -149,6 +178,18 @@ impl Db {
 
     /// An iterator over all keys, as they are now.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek(b"aa")?;
+    /// assert_eq!(iter.entry(), Some((&b"b"[..], &b"2"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`].
     pub fn iter(&self) -> Result<Iter> {
@@ -181,6 +222,18 @@ impl Db {
 
     /// An iterator over all keys, as they were at the moment of `snapshot`.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let before = db.snapshot();
+    /// db.put(b"a", b"1")?;
+    /// let mut iter = db.iter_at(&before)?;
+    /// iter.seek_first()?;
+    /// assert!(!iter.is_valid());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`].
     pub fn iter_at(&self, snapshot: &Snapshot) -> Result<Iter> {
@@ -189,6 +242,17 @@ impl Db {
 
     /// About how many bytes of tables and blob files hold the keys with `low <= key < high`.
     /// O(tables).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// db.flush()?;
+    /// let bytes = db.approximate_size(b"a", b"z");
+    /// # assert!(bytes < 1 << 20);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn approximate_size(&self, low: &[u8], high: &[u8]) -> u64 {
         let inner = self.inner();

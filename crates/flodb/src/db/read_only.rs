@@ -36,6 +36,19 @@ impl Db {
     ///
     /// Of the options, those that are about making or writing a store are of no consequence.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// let dir = std::env::temp_dir().join(format!("keyrack-read-only-{}", std::process::id()));
+    /// let writer = Db::open(&dir, Options::new())?;
+    /// writer.put(b"key", b"value")?;
+    /// let reader = Db::open_read_only(&dir, Options::new())?;
+    /// assert_eq!(reader.get(b"key")?, Some(b"value".to_vec()));
+    /// assert!(reader.put(b"key", b"other").is_err());
+    /// # drop((writer, reader));
+    /// # Db::destroy(&keyrack_vfs::RealFs, &dir)?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`] if there is no store, if the options do not fit it, or if somebody changes
     /// it faster than it can be opened; [`Error::Corruption`] if a file is damaged; [`Error::Io`].
@@ -44,6 +57,15 @@ impl Db {
     }
 
     /// As [`Db::open_read_only`], on a file system of the caller's.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?.put(b"key", b"value")?;
+    /// let reader = Db::open_read_only_in(fs, "/store".as_ref(), Options::new())?;
+    /// assert!(reader.contains_key(b"key")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::open_read_only`].

@@ -66,6 +66,21 @@ impl Counters {
 
 impl Db {
     /// Numbers of the store, by name.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// let mut entries = 0.0;
+    /// db.stats(&mut |name, number| {
+    ///     if name == "memory_entries" {
+    ///         entries = number;
+    ///     }
+    /// });
+    /// assert_eq!(entries, 1.0);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     pub fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         let inner = &self.owner.inner;
         let read_state = inner.read_state();

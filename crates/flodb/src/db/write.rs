@@ -38,6 +38,15 @@ const COUNT_BYTES_MAX: usize = 10;
 impl Db {
     /// Stores `value` under `key`.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// assert_eq!(db.get(b"key")?, Some(b"value".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`] if the two are too large for the log, [`Error::Io`] if the log cannot go
     /// on, [`Error::Poisoned`] after a failure that was final.
@@ -47,6 +56,14 @@ impl Db {
 
     /// As [`Db::put`], with options. Without a log, a synced put flushes the memtable to a table.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put_with(b"key", b"value", WriteOptions { sync: true })?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::put`].
     pub fn put_with(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
@@ -55,6 +72,16 @@ impl Db {
 
     /// Removes `key`, whether it is there or not.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// db.delete(b"key")?;
+    /// assert_eq!(db.get(b"key")?, None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::put`].
     pub fn delete(&self, key: &[u8]) -> Result<()> {
@@ -62,6 +89,14 @@ impl Db {
     }
 
     /// As [`Db::delete`], with options.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.delete_with(b"key", WriteOptions { sync: true })?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -74,6 +109,17 @@ impl Db {
     /// before it or behind it, as a whole. If `to` is not behind `from`, nothing is removed, and
     /// nothing written.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"log/1", b"")?;
+    /// db.put(b"log/2", b"")?;
+    /// db.delete_range(b"log/", b"log/2")?;
+    /// assert_eq!(db.prefix("log/").count(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::put`].
     pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
@@ -81,6 +127,14 @@ impl Db {
     }
 
     /// As [`Db::delete_range`], with options.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.delete_range_with(b"log/", b"log0", WriteOptions { sync: true })?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -93,6 +147,18 @@ impl Db {
     }
 
     /// Applies the writes of `batch` as one, each after those before it.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Batch, Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(b"to", b"10");
+    /// batch.delete(b"from");
+    /// db.write(&batch, WriteOptions::default())?;
+    /// assert_eq!(db.get(b"to")?, Some(b"10".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -107,6 +173,19 @@ impl Db {
 
     /// Reads, decides and writes one key as one step. `decide` is called once, while other writers
     /// of the key wait; it must not write to the store.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Change, Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"names", b"ada")?;
+    /// db.update(b"names", WriteOptions::default(), |found| match found {
+    ///     Some(names) => Change::Put([names, b",bob"].concat()),
+    ///     None => Change::Keep,
+    /// })?;
+    /// assert_eq!(db.get(b"names")?, Some(b"ada,bob".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::put`], and those of reading.

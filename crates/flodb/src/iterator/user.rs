@@ -96,12 +96,38 @@ impl Iter {
     }
 
     /// Whether it stands on a key.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// assert!(!iter.is_valid());
+    /// iter.seek_first()?;
+    /// assert!(iter.is_valid());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.state != State::Out
     }
 
     /// Key and value here; `None` if it stands nowhere.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// assert_eq!(iter.entry(), None);
+    /// iter.seek_first()?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self.state {
@@ -115,6 +141,18 @@ impl Iter {
 
     /// Goes to the first key.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek_first()?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A table cannot be read, or is damaged; the iterator is nowhere then. So for all moves.
     pub fn seek_first(&mut self) -> Result<()> {
@@ -124,6 +162,18 @@ impl Iter {
     }
 
     /// Goes to the last key.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek_last()?;
+    /// assert_eq!(iter.entry(), Some((&b"b"[..], &b"2"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Iter::seek_first`].
@@ -135,6 +185,18 @@ impl Iter {
 
     /// Goes to the first key that is not before `target`.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek(b"aa")?;
+    /// assert_eq!(iter.entry(), Some((&b"b"[..], &b"2"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Iter::seek_first`].
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
@@ -144,6 +206,18 @@ impl Iter {
     }
 
     /// Goes to the last key that is not behind `target`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek_back(b"aa")?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Iter::seek_first`].
@@ -239,6 +313,23 @@ impl Iter {
 
     /// Goes one key on; nowhere behind the last. Nothing happens nowhere.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek_first()?;
+    /// let mut keys = 0;
+    /// while iter.is_valid() {
+    ///     keys += 1;
+    ///     iter.next()?;
+    /// }
+    /// assert_eq!(keys, 2);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Iter::seek_first`].
     #[expect(
@@ -267,6 +358,19 @@ impl Iter {
     }
 
     /// Goes one key back; nowhere before the first. Nothing happens nowhere.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"b", b"2")?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek_last()?;
+    /// iter.prev()?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Iter::seek_first`].

@@ -70,6 +70,15 @@ pub struct RepairReport {
 /// disk needs room for what is written anew: the sound part of damaged tables, and without a whole
 /// manifest, all tables whose keys overlap. O(bytes).
 ///
+/// ```
+/// # use keyrack_flodb::{Db, Options, repair};
+/// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+/// Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?.put(b"key", b"value")?;
+/// let report = repair(fs, "/store".as_ref(), &Options::new())?;
+/// assert!(!report.changed, "a sound store stays as it is");
+/// # Ok::<(), keyrack_flodb::Error>(())
+/// ```
+///
 /// # Errors
 /// [`Locked`](crate::Error::Locked) if the store is open; [`Usage`](crate::Error::Usage) if there
 /// is nothing of a store, if its keys have another order, or if a later program wrote it;

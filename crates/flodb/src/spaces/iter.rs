@@ -23,12 +23,40 @@ impl SpaceIter {
     }
 
     /// Whether it stands on a key.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// assert!(!iter.is_valid());
+    /// iter.seek_first()?;
+    /// assert!(iter.is_valid());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.is_valid
     }
 
     /// Key and value here; `None` if it stands nowhere.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// assert_eq!(iter.entry(), None);
+    /// iter.seek_first()?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         let (key, value) = self.inner.entry().filter(|_| self.is_valid)?;
@@ -36,6 +64,19 @@ impl SpaceIter {
     }
 
     /// Goes to the first key.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// iter.seek_first()?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A table cannot be read, or is damaged; the iterator is nowhere then. So for all moves.
@@ -45,6 +86,19 @@ impl SpaceIter {
     }
 
     /// Goes to the last key.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// iter.seek_last()?;
+    /// assert_eq!(iter.entry(), Some((&b"b"[..], &b"2"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`SpaceIter::seek_first`].
@@ -58,6 +112,19 @@ impl SpaceIter {
 
     /// Goes to the first key that is not before `target`.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// iter.seek(b"aa")?;
+    /// assert_eq!(iter.entry(), Some((&b"b"[..], &b"2"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`SpaceIter::seek_first`].
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
@@ -67,6 +134,19 @@ impl SpaceIter {
 
     /// Goes to the last key that is not behind `target`.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// iter.seek_back(b"aa")?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`SpaceIter::seek_first`].
     pub fn seek_back(&mut self, target: &[u8]) -> Result<()> {
@@ -75,6 +155,24 @@ impl SpaceIter {
     }
 
     /// Goes one key on; nowhere behind the last. Nothing happens nowhere.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// iter.seek_first()?;
+    /// let mut keys = 0;
+    /// while iter.is_valid() {
+    ///     keys += 1;
+    ///     iter.next()?;
+    /// }
+    /// assert_eq!(keys, 2);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`SpaceIter::seek_first`].
@@ -87,6 +185,20 @@ impl SpaceIter {
     }
 
     /// Goes one key back; nowhere before the first. Nothing happens nowhere.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"a", b"1")?;
+    /// users.put(b"b", b"2")?;
+    /// let mut iter = users.iter()?;
+    /// iter.seek_last()?;
+    /// iter.prev()?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`SpaceIter::seek_first`].

@@ -97,6 +97,18 @@ impl Spaces {
     ///
     /// What is left of spaces that were dropped is removed first. O(keys of those).
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Db, Options, Spaces};
+    /// let dir = std::env::temp_dir().join(format!("keyrack-spaces-{}", std::process::id()));
+    /// let spaces = Spaces::open(&dir, Options::new(), &[])?;
+    /// let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// # drop(users);
+    /// spaces.close()?;
+    /// # keyrack_flodb::Db::destroy(&keyrack_vfs::RealFs, &dir)?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::open`]. [`Error::Usage`] also if the store has no key spaces, if one of the
     /// orders that it needs is not given, or if two of them cannot be told apart.
@@ -105,6 +117,14 @@ impl Spaces {
     }
 
     /// As [`Spaces::open`], on a file system of the caller's.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// assert!(spaces.list().is_empty());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Spaces::open`].
@@ -128,6 +148,17 @@ impl Spaces {
 
     /// As [`Spaces::open`], for reading only, see [`Db::open_read_only`].
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Db, Options, Spaces};
+    /// let dir = std::env::temp_dir().join(format!("keyrack-spaces-read-{}", std::process::id()));
+    /// Spaces::open(&dir, Options::new(), &[])?.create("users", &Comparator::Bytewise)?;
+    /// let reader = Spaces::open_read_only(&dir, Options::new(), &[])?;
+    /// assert!(reader.get("users").is_some());
+    /// # drop(reader);
+    /// # keyrack_flodb::Db::destroy(&keyrack_vfs::RealFs, &dir)?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Spaces::open`] and [`Db::open_read_only`].
     pub fn open_read_only(
@@ -139,6 +170,15 @@ impl Spaces {
     }
 
     /// As [`Spaces::open_read_only`], on a file system of the caller's.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// Spaces::open_in(fs.clone(), "/store".as_ref(), Options::new(), &[])?.close()?;
+    /// let reader = Spaces::open_read_only_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// assert!(reader.create("users", &Comparator::Bytewise).is_err());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Spaces::open_read_only`].
@@ -157,6 +197,14 @@ impl Spaces {
     /// or when all of them are damaged, a table. `None` if nothing is left that could. Opens
     /// nothing, and takes no lock.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// Spaces::open_in(fs.clone(), "/store".as_ref(), Options::new(), &[])?.close()?;
+    /// assert_eq!(Spaces::are_in(&*fs, "/store".as_ref())?, Some(true));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A later program wrote the store; the machine's.
     pub fn are_in(fs: &dyn Fs, dir: &Path) -> Result<Option<bool>> {
@@ -165,6 +213,12 @@ impl Spaces {
 
     /// The order of all keys of a store with such key spaces, for tools that work on the files of
     /// stores.
+    ///
+    /// ```
+    /// # use keyrack_flodb::Spaces;
+    /// assert_eq!(Spaces::comparator(&[])?.name(), "keyrack.spaces");
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Usage`] if two of the orders cannot be told apart.
@@ -224,6 +278,15 @@ impl Spaces {
 
     /// Makes a key space.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// assert!(spaces.create("users", &Comparator::Bytewise).is_err());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Usage`] if there is one of that name, if the name has not 1 to 255 bytes, or if the
     /// order was not given when the store was opened; as for [`Db::put`].
@@ -236,6 +299,14 @@ impl Spaces {
     }
 
     /// The key space of that name, if there is one.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// assert!(spaces.get("users").is_none());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn get(&self, name: &str) -> Option<KeySpace> {
         let known = self.shared.known();
@@ -243,6 +314,17 @@ impl Spaces {
     }
 
     /// The key space of that name, made if there is none.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// let again = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// assert!(again.contains_key(b"ada")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Usage`] if there is one in another order; as for [`Spaces::create`].
@@ -264,6 +346,17 @@ impl Spaces {
     ///
     /// The name is free at once, and whatever happens. O(keys), with a write for each of them.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// assert!(spaces.drop_space("users")?);
+    /// assert!(!spaces.drop_space("users")?);
+    /// assert!(users.get(b"ada").is_err());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::put`], and those of a scan. The space is there unless its name was removed;
     /// keys that remain are removed when the store is opened the next time.
@@ -283,6 +376,15 @@ impl Spaces {
     }
 
     /// The names of all key spaces with those of their orders, sorted by name.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// assert_eq!(spaces.list(), [("users".to_owned(), "keyrack.bytewise".to_owned())]);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn list(&self) -> Vec<(String, String)> {
         let known = self.shared.known();
@@ -291,6 +393,18 @@ impl Spaces {
     }
 
     /// Applies the writes of `batch` as one.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces, SpacesBatch, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let mut batch = SpacesBatch::new();
+    /// batch.put(&users, b"ada", b"36");
+    /// spaces.write(&batch, WriteOptions::default())?;
+    /// assert!(users.contains_key(b"ada")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Usage`] if one of its spaces was dropped, or is of another store; as for
@@ -309,12 +423,34 @@ impl Spaces {
     }
 
     /// This moment of all spaces, to read from later.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let before = spaces.snapshot();
+    /// users.put(b"ada", b"36")?;
+    /// assert_eq!(users.range_at(&before, ..).count(), 0);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.db.snapshot()
     }
 
     /// Writes everything that is in memory into tables.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// spaces.flush()?;
+    /// assert_eq!(spaces.property("leveldb.num-files-at-level0"), Some("1".to_owned()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::flush`].
@@ -324,6 +460,17 @@ impl Spaces {
 
     /// Compacts all tables, see [`Db::compact_range`].
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// spaces.compact()?;
+    /// assert_eq!(spaces.property("leveldb.num-files-at-level0"), Some("0".to_owned()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::compact_range`].
     pub fn compact(&self) -> Result<()> {
@@ -331,6 +478,14 @@ impl Spaces {
     }
 
     /// Writes all tables anew, see [`Db::rewrite`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// spaces.rewrite()?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::compact_range`].
@@ -340,6 +495,17 @@ impl Spaces {
 
     /// A copy of the store with all its spaces, see [`Db::checkpoint`].
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let spaces = Spaces::open_in(fs.clone(), "/store".as_ref(), Options::new(), &[])?;
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// spaces.checkpoint("/copy")?;
+    /// let copy = Spaces::open_in(fs, "/copy".as_ref(), Options::new(), &[])?;
+    /// assert!(copy.get("users").is_some());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::checkpoint`].
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
@@ -347,23 +513,59 @@ impl Spaces {
     }
 
     /// What is known under `name`, see [`Db::property`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// assert_eq!(spaces.property("keyrack.comparator"), Some("keyrack.spaces".to_owned()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn property(&self, name: &str) -> Option<String> {
         self.db.property(name)
     }
 
     /// Numbers of the store, by name.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// let mut names = Vec::new();
+    /// spaces.stats(&mut |name, _number| names.push(name.to_owned()));
+    /// assert!(names.contains(&"memory_counted_bytes".to_owned()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     pub fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         self.db.stats(visit);
     }
 
     /// The directory.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// assert_eq!(spaces.dir(), std::path::Path::new("/store"));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.db.dir()
     }
 
     /// Closes the store, see [`Db::close`]. Handles of its spaces are of no use afterwards.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// spaces.close()?;
+    /// assert!(users.put(b"ada", b"36").is_err());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::close`].

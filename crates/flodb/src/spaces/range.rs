@@ -12,12 +12,37 @@ impl KeySpace {
     /// The entries with keys within `range`, in the order of the space, as they are now: see
     /// [`Db::range`](crate::Db::range). If the space was dropped, the only item is
     /// [`Error::Usage`](crate::Error::Usage).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// let keys: Vec<_> = users.range("b"..).keys().collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, [b"bob"]);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn range(&self, range: impl KeyRange) -> Range {
         self.range_with(None, range, ReadOptions::default())
     }
 
     /// As [`KeySpace::range`], at the moment of `snapshot`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// let before = spaces.snapshot();
+    /// users.delete(b"bob")?;
+    /// assert_eq!(users.range_at(&before, ..).count(), 2);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn range_at(&self, snapshot: &Snapshot, range: impl KeyRange) -> Range {
         self.range_with(Some(snapshot), range, ReadOptions::default())
@@ -25,6 +50,18 @@ impl KeySpace {
 
     /// As [`KeySpace::range`], now or at the moment of `snapshot`, and reads tables as `options`
     /// say.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, ReadOptions, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// assert_eq!(users.range_with(None, .."b", once).count(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn range_with(
         &self,
@@ -40,12 +77,35 @@ impl KeySpace {
     /// The entries with keys that begin with `prefix`, as they are now. If the space is in another
     /// order than that of bytes, or was dropped, the only item is
     /// [`Error::Usage`](crate::Error::Usage).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// let found = users.prefix("b").next().transpose()?;
+    /// assert_eq!(found, Some((b"bob".to_vec(), b"41".to_vec())));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         self.prefix_with(None, prefix, ReadOptions::default())
     }
 
     /// As [`KeySpace::prefix`], at the moment of `snapshot`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let before = spaces.snapshot();
+    /// users.put(b"ada", b"36")?;
+    /// assert_eq!(users.prefix_at(&before, "a").count(), 0);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn prefix_at(&self, snapshot: &Snapshot, prefix: impl AsRef<[u8]>) -> Range {
         self.prefix_with(Some(snapshot), prefix, ReadOptions::default())
@@ -53,6 +113,18 @@ impl KeySpace {
 
     /// As [`KeySpace::prefix`], now or at the moment of `snapshot`, and reads tables as `options`
     /// say.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, ReadOptions, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// assert_eq!(users.prefix_with(None, "a", once).count(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn prefix_with(
         &self,
@@ -75,6 +147,17 @@ impl KeySpace {
 
     /// The entry with the first key, in the order of the space.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// assert_eq!(users.first()?, Some((b"ada".to_vec(), b"36".to_vec())));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`](crate::Db::get).
     pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
@@ -83,6 +166,17 @@ impl KeySpace {
 
     /// The entry with the last key, in the order of the space.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// assert_eq!(users.last()?, Some((b"bob".to_vec(), b"41".to_vec())));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`](crate::Db::get).
     pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
@@ -90,6 +184,17 @@ impl KeySpace {
     }
 
     /// Whether there is no key, see [`Db::is_empty`](crate::Db::is_empty).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// assert!(users.is_empty()?);
+    /// users.put(b"ada", b"36")?;
+    /// assert!(!users.is_empty()?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::get`](crate::Db::get).

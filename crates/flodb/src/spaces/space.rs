@@ -63,18 +63,46 @@ pub struct KeySpace {
 
 impl KeySpace {
     /// Its name.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// assert_eq!(users.name(), "users");
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.space.name
     }
 
     /// The order of its keys.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// assert_eq!(users.comparator().name(), "keyrack.bytewise");
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn comparator(&self) -> &Comparator {
         &self.space.order
     }
 
     /// Stores `value` under `key`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// assert_eq!(users.get(b"ada")?, Some(b"36".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -83,6 +111,15 @@ impl KeySpace {
     }
 
     /// As [`KeySpace::put`], with options.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put_with(b"ada", b"36", WriteOptions { sync: true })?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -93,6 +130,17 @@ impl KeySpace {
 
     /// Removes `key`, whether it is there or not.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.delete(b"ada")?;
+    /// assert!(!users.contains_key(b"ada")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::put`].
     pub fn delete(&self, key: &[u8]) -> Result<()> {
@@ -100,6 +148,17 @@ impl KeySpace {
     }
 
     /// Removes the keys from `from` on and before `to`, by one write: see [`Db::delete_range`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.delete_range(b"a", b"b")?;
+    /// assert!(users.is_empty()?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::put`].
@@ -111,6 +170,15 @@ impl KeySpace {
 
     /// As [`KeySpace::delete`], with options.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.delete_with(b"ada", WriteOptions { sync: true })?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::put`].
     pub fn delete_with(&self, key: &[u8], options: WriteOptions) -> Result<()> {
@@ -119,6 +187,19 @@ impl KeySpace {
     }
 
     /// Reads, decides and writes one key as one step, see [`Db::update`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Change, Comparator, Options, Spaces, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.update(b"ada", WriteOptions::default(), |found| match found {
+    ///     Some(_) => Change::Keep,
+    ///     None => Change::Put(b"36".to_vec()),
+    /// })?;
+    /// assert_eq!(users.get(b"ada")?, Some(b"36".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::update`].
@@ -134,6 +215,16 @@ impl KeySpace {
 
     /// Stores `new` under `key` if it has the value `expected` now, see [`Db::compare_and_swap`].
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// assert!(users.compare_and_swap(b"ada", None, Some(b"36"))?);
+    /// assert!(!users.compare_and_swap(b"ada", None, Some(b"37"))?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::compare_and_swap`].
     pub fn compare_and_swap(
@@ -146,6 +237,16 @@ impl KeySpace {
     }
 
     /// As [`KeySpace::compare_and_swap`], with options.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let synced = WriteOptions { sync: true };
+    /// assert!(users.compare_and_swap_with(b"ada", None, Some(b"36"), synced)?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::compare_and_swap`].
@@ -164,6 +265,16 @@ impl KeySpace {
     /// Adds `delta` to the counter under `key`, and gives what it was before: see
     /// [`Db::fetch_and_add`].
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// assert_eq!(users.fetch_and_add(b"logins", 1)?, 0);
+    /// assert_eq!(users.fetch_and_add(b"logins", 1)?, 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::fetch_and_add`].
     pub fn fetch_and_add(&self, key: &[u8], delta: i64) -> Result<i64> {
@@ -171,6 +282,16 @@ impl KeySpace {
     }
 
     /// As [`KeySpace::fetch_and_add`], with options.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let synced = WriteOptions { sync: true };
+    /// assert_eq!(users.fetch_and_add_with(b"logins", 1, synced)?, 0);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::fetch_and_add`].
@@ -181,6 +302,16 @@ impl KeySpace {
 
     /// Whether `key` is there.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// assert!(users.contains_key(b"ada")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`].
     pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
@@ -190,6 +321,16 @@ impl KeySpace {
 
     /// The value of `key`, copied.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// assert_eq!(users.get(b"ada")?, Some(b"36".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -197,6 +338,16 @@ impl KeySpace {
     }
 
     /// Lends the value of `key` to `visit`, and gives what that returns.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// assert_eq!(users.get_with(b"ada", <[u8]>::len)?, Some(2));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::get`].
@@ -206,6 +357,17 @@ impl KeySpace {
     }
 
     /// As [`KeySpace::get_with`], at the moment of `snapshot`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let before = spaces.snapshot();
+    /// users.put(b"ada", b"36")?;
+    /// assert_eq!(users.get_at(&before, b"ada", <[u8]>::len)?, None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::get`].
@@ -222,6 +384,16 @@ impl KeySpace {
     /// As [`KeySpace::get_with`], now or at the moment of `snapshot`, and reads tables as `options`
     /// say: see [`Db::read_with`].
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, ReadOptions, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// assert_eq!(users.read_with(None, b"ada", once, <[u8]>::len)?, None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::get`].
     pub fn read_with<R>(
@@ -237,6 +409,18 @@ impl KeySpace {
     }
 
     /// The values of many keys, all of one moment, each given to `visit` with its index.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// let mut found = Vec::new();
+    /// users.multi_get(&[b"ada", b"bob"], |_, value| found.push(value.is_some()))?;
+    /// assert_eq!(found, [true, false]);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::get`]; values before the first failure have been given.
@@ -261,6 +445,18 @@ impl KeySpace {
 
     /// An iterator over all keys of the space, as they are now.
     ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// let mut iter = users.iter()?;
+    /// iter.seek_first()?;
+    /// assert_eq!(iter.entry(), Some((&b"ada"[..], &b"36"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Db::iter`].
     pub fn iter(&self) -> Result<SpaceIter> {
@@ -269,6 +465,19 @@ impl KeySpace {
     }
 
     /// An iterator over all keys of the space, as they were at the moment of `snapshot`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let before = spaces.snapshot();
+    /// users.put(b"ada", b"36")?;
+    /// let mut iter = users.iter_at(&before)?;
+    /// iter.seek_first()?;
+    /// assert!(!iter.is_valid());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::iter`].
@@ -279,6 +488,18 @@ impl KeySpace {
 
     /// An iterator over all keys of the space, now or at the moment of `snapshot`, that reads
     /// tables as `options` say: see [`Db::iter_with`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, ReadOptions, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// let mut iter = users.iter_with(None, once)?;
+    /// iter.seek_last()?;
+    /// assert_eq!(iter.entry(), None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::iter`].
@@ -293,6 +514,18 @@ impl KeySpace {
 
     /// About how many bytes of tables hold the keys with `low <= key < high`; nothing is an open
     /// end. O(tables).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// spaces.flush()?;
+    /// let bytes = users.approximate_size(None, None);
+    /// # assert!(bytes < 1 << 20);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     #[must_use]
     pub fn approximate_size(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> u64 {
         self.between(low, high, |low, high| self.db.approximate_size(low, high))
@@ -300,6 +533,16 @@ impl KeySpace {
 
     /// Compacts the tables that have keys of the space from `low` to `high`, both included, see
     /// [`Db::compact_range`]. Nothing is an open end.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.compact_range(Some(b"a"), Some(b"b"))?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Db::compact_range`].
