@@ -9,7 +9,7 @@ use keyrack_flodb::{Batch, Db, Options, WriteOptions};
 
 fn main() -> keyrack_flodb::Result<()> {
     let dir = std::env::args().nth(1).unwrap_or_else(|| "flodb-example".to_owned());
-    let db = Db::open(&dir, Options::default())?;
+    let db = Db::open(&dir, Options::new())?;
     db.put(b"fruit/apple", b"red")?;
     let before = db.snapshot();
     let mut batch = Batch::new();
@@ -18,11 +18,9 @@ fn main() -> keyrack_flodb::Result<()> {
     db.write(&batch, WriteOptions { sync: true })?;
     println!("apple now: {:?}", db.get(b"fruit/apple")?);
     println!("apple then: {:?}", db.get_at(&before, b"fruit/apple", <[u8]>::to_vec)?);
-    let mut walk = db.iter()?;
-    walk.seek(b"fruit/")?;
-    while let Some((key, value)) = walk.entry() {
-        println!("{} is {}", String::from_utf8_lossy(key), String::from_utf8_lossy(value));
-        walk.next()?;
+    for entry in db.prefix("fruit/") {
+        let (key, value) = entry?;
+        println!("{} is {}", key.escape_ascii(), value.escape_ascii());
     }
     db.close()
 }

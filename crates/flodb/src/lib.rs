@@ -1,38 +1,72 @@
 //! # keyrack-flodb: a persistent ordered store
 //!
-//! FloDB's idea (EuroSys 2017) on LevelDB's model: writes go to a log and into a hash level in
-//! memory, order is made when somebody needs it, and tables on disk are merged level by level.
+//! A store of keys and values, both of any bytes, in a directory that one process writes to. It is
+//! made for programs that write much, read ranges of keys, and must not lose what was acknowledged.
+//! Values may be larger than memory together, and a budget says how much memory there is.
 //!
-//! ```text
-//!   put --> log (mapped segments) --> hash level of a memtable      no system call, no order
-//!                                          |  full, or an iterator starts
-//!                                          v
-//!                                     sorted runs of the memtable
-//!                                          |  immutable
-//!                                          v
-//!                                     table of level 0 --> levels 1 to 6
-//! ```
-//!
-//! | from FloDB | here |
-//! |---|---|
-//! | writes reach no log | the log comes first; `Durability` says what an acknowledged write survives |
-//! | one version a key, updated in place | versions are kept as long as a snapshot or an iterator needs them |
-//! | keys of eight bytes | any bytes; any order of them |
-//! | a thread drains the hash level all the time | it is sorted when it is read in order, or flushed |
-//! | scans begin again when a writer interferes | an iterator sees one moment, and stops nobody |
-//! | a full hash level sends writes to the skip list | a full memtable is made immutable, and a new one opened |
+//! It is no server, and has no query language, no secondary indexes and no replication.
 //!
 //! ```
 //! use keyrack_flodb::{Db, Options};
 //! # let dir = std::env::temp_dir().join(format!("keyrack-flodb-doc-{}", std::process::id()));
 //!
-//! let db = Db::open(&dir, Options::default())?;
-//! db.put(b"key", b"value")?;
-//! assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! let db = Db::open(&dir, Options::new())?;
+//! db.put(b"fruit/apple", b"red")?;
+//! db.put(b"fruit/pear", b"green")?;
+//! assert_eq!(db.get(b"fruit/apple")?, Some(b"red".to_vec()));
+//! for entry in db.prefix("fruit/").rev() {
+//!     let (key, value) = entry?;
+//!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
+//! }
 //! db.close()?;
 //! # keyrack_flodb::Db::destroy(&keyrack_vfs::RealFs, &dir)?;
 //! # Ok::<(), keyrack_flodb::Error>(())
 //! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | open a store, and choose its options | [`Db::open`], [`Options`] |
+//! | write one key | [`Db::put`], [`Db::delete`] |
+//! | write a key by what it has | [`Db::update`], [`Db::compare_and_swap`], [`Db::fetch_and_add`] |
+//! | remove all keys of a range | [`Db::delete_range`] |
+//! | write many keys as one | [`Batch`], [`Db::write`] |
+//! | read one key, or many | [`Db::get`], [`Db::get_with`] without a copy, [`Db::multi_get`] |
+//! | read a range, from either end | [`Db::range`], [`Db::prefix`] |
+//! | move a cursor both ways | [`Db::iter`] |
+//! | read a moment | [`Db::snapshot`], and the calls that end in `_at` |
+//! | keep several sets of keys | [`Spaces`], [`KeySpace`], [`SpacesBatch`] |
+//! | order keys otherwise | [`Compare`] |
+//! | load much that is sorted | [`SstWriter`], [`Db::ingest`] |
+//! | copy a store beside writers | [`Db::checkpoint`] |
+//! | check or repair a closed store | [`verify()`], [`repair()`] |
+//! | see what it does | [`Db::property`], [`Db::stats`] |
+//!
+//! A [`Db`] is a handle: clones are cheap, any number of threads use one, and the store closes with
+//! the last. Ranges, cursors and snapshots see one moment, and hold up no writer.
+//!
+//! # What an acknowledged write survives
+//!
+//! | [`Durability`] | the process is killed | the machine loses power |
+//! |---|---|---|
+//! | `None`: there is no log | nothing | nothing |
+//! | `Os`, the default | everything | what the kernel had written |
+//! | `Interval(ms)` | everything | all but the last `ms` milliseconds and the sync in progress |
+//! | `Sync` | everything | everything |
+//!
+//! With [`WriteOptions::sync`] a single write, and all before it, survives a power loss whatever
+//! the store's durability is. A batch is there as a whole or not at all, and what a crash takes is
+//! always the end of the log: no later write survives without an earlier one.
+//!
+//! # Errors
+//!
+//! An [`Error`] has a kind to match on: the caller's mistake, a full disk, the machine, damage with
+//! its place, or that an earlier failure was final. A failed sync, flush or compaction is final:
+//! from then on the store only reads, and says why, until it is opened again. A full disk is not:
+//! writes are refused until there is space.
+//!
+//! The pages of the repository go on: `docs/embedding.md` has the calls of other stores beside
+//! these, `docs/engines/flodb.md` how all of this works, and `docs/promises.md` the tests of each
+//! promise.
 
 mod batch;
 mod blob;
@@ -91,3 +125,8 @@ pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};
 pub use sst_writer::{SstFile, SstWriter};
 pub use table::ReadOptions;
+
+/// The code of the page for those who embed a store is compiled and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;
