@@ -31,7 +31,7 @@
 //! come back.
 //!
 //! ```
-//! use keyrack_leveldb::{Mode, Reader};
+//! use keyrack_leveldb_reader::{Mode, Reader};
 //! # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/levels");
 //!
 //! let fs = std::sync::Arc::new(keyrack_vfs::RealFs);
@@ -41,7 +41,7 @@
 //!     entries += 1;
 //! }
 //! # assert_eq!(entries, 337);
-//! # Ok::<(), keyrack_leveldb::Error>(())
+//! # Ok::<(), keyrack_leveldb_reader::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //! model.
 
 use crate::support::{Entries, Files, file, read};
-use keyrack_leveldb::{Error, Mode};
+use keyrack_leveldb_reader::{Error, Mode};
 use keyrack_testkit::random::{Draw, seeds_or};
 use std::collections::BTreeMap;
 

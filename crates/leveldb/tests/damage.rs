@@ -6,7 +6,7 @@
 //! between two records is the one damage that nobody can see.
 
 use crate::support::{Entries, Files, fixture, read};
-use keyrack_leveldb::{Error, Mode};
+use keyrack_leveldb_reader::{Error, Mode};
 
 const STORES: [&str; 3] = ["levels", "raw", "log"];
 
@@ -170,7 +170,7 @@ fn a_failing_disk_is_an_error() {
     let right = read(&files, Mode::Strict).unwrap().entries;
     let walk = |fs: std::sync::Arc<FaultFs>| -> Result<Entries, Error> {
         let dir = std::path::Path::new(crate::support::DIR);
-        let mut reader = keyrack_leveldb::Reader::open(fs, dir, Mode::Lenient)?;
+        let mut reader = keyrack_leveldb_reader::Reader::open(fs, dir, Mode::Lenient)?;
         let mut entries = Entries::new();
         while let Some((key, value)) = reader.next()? {
             entries.push((key.to_vec(), value.to_vec()));

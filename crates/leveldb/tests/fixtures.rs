@@ -1,10 +1,10 @@
 //! What LevelDB wrote is read as LevelDB reads it.
 
 use crate::support::{Files, expected, file, fixture, listing, read};
-use keyrack_leveldb::{Error, Mode};
+use keyrack_leveldb_reader::{Error, Mode};
 
 #[track_caller]
-fn is_as_listed(name: &str, files: &Files) -> keyrack_leveldb::Stats {
+fn is_as_listed(name: &str, files: &Files) -> keyrack_leveldb_reader::Stats {
     for mode in [Mode::Lenient, Mode::Strict] {
         let outcome = read(files, mode).unwrap();
         assert_eq!(outcome.lost, [], "{name}");

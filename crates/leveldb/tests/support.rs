@@ -1,6 +1,6 @@
 //! Directories in memory, and reading them.
 
-use keyrack_leveldb::{Error, Lost, Mode, Reader, Stats};
+use keyrack_leveldb_reader::{Error, Lost, Mode, Reader, Stats};
 use keyrack_vfs::{Fs, MemFs, OpenOptions, RealFs};
 use std::path::Path;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::db::args::{flag, path};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome, say};
 use keyrack_flodb::{Batch, Db, Durability, Options, WriteOptions};
-use keyrack_leveldb::{Mode, Reader};
+use keyrack_leveldb_reader::{Mode, Reader};
 use keyrack_vfs::{Fs, RealFs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,11 +108,11 @@ fn copy(reader: &mut Reader, dir: &Path, stop: &AtomicBool) -> Result<u64, Failu
     Ok(entries)
 }
 
-fn of_leveldb(error: &keyrack_leveldb::Error) -> Failure {
+fn of_leveldb(error: &keyrack_leveldb_reader::Error) -> Failure {
     let what = error.to_string();
     match error {
-        keyrack_leveldb::Error::Usage(_) => Failure::Usage(what),
-        keyrack_leveldb::Error::Corruption { .. } => {
+        keyrack_leveldb_reader::Error::Usage(_) => Failure::Usage(what),
+        keyrack_leveldb_reader::Error::Corruption { .. } => {
             Failure::Damaged(format!("{what}; --lenient leaves out what it can do without"))
         }
         _ => Failure::Failed(what),

@@ -1,7 +1,7 @@
 //! `keyrack db`: looking into a store of the engine `flodb`, mending it, moving it, torturing it.
 //!
 //! ```text
-//!   command line --> one file per subcommand --> keyrack_flodb, keyrack_leveldb
+//!   command line --> one file per subcommand --> keyrack_flodb, keyrack_leveldb_reader
 //!                      |
 //!                      +--> Failure --> one line on standard error, and a status
 //! ```
