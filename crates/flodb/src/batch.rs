@@ -22,6 +22,31 @@ pub struct Batch {
     ranges: u64,
 }
 
+/// One write of a [`Batch`], as [`Batch::iter`] gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchWrite<'a> {
+    /// Stores a value.
+    Put {
+        /// Under this key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+    },
+    /// Removes a key.
+    Delete {
+        /// This key.
+        key: &'a [u8],
+    },
+    /// Removes the keys of a range.
+    DeleteRange {
+        /// The first key that goes.
+        from: &'a [u8],
+        /// The first key that stays.
+        to: &'a [u8],
+    },
+}
+
 /// One write of a batch. The value of a range tombstone is its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write<'a> {
@@ -160,6 +185,32 @@ impl Batch {
         self.count == 0
     }
 
+    /// The writes, in the order in which they were added.
+    ///
+    /// ```
+    /// use keyrack_flodb::{Batch, BatchWrite};
+    /// let mut batch = Batch::new();
+    /// batch.put(b"key", b"value");
+    /// batch.delete(b"old");
+    /// let keys: Vec<&[u8]> = batch
+    ///     .iter()
+    ///     .map(|write| match write {
+    ///         BatchWrite::Put { key, .. } | BatchWrite::Delete { key } => key,
+    ///         BatchWrite::DeleteRange { from, .. } => from,
+    ///         _ => unreachable!("there are three kinds"),
+    ///     })
+    ///     .collect();
+    /// assert_eq!(keys, [&b"key"[..], b"old"]);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = BatchWrite<'_>> {
+        self.writes().map(|Write { kind, key, value }| match kind {
+            Kind::Put => BatchWrite::Put { key, value },
+            Kind::Delete => BatchWrite::Delete { key },
+            Kind::DeleteRange => BatchWrite::DeleteRange { from: key, to: value },
+            Kind::Blob => unreachable!("values leave a batch only when tables are written"),
+        })
+    }
+
     /// Bytes that the log will hold for it, but for a few.
     ///
     /// ```
@@ -257,6 +308,21 @@ mod tests {
         batch.clear();
         assert!(!batch.has_ranges());
         assert!(batch.is_empty() && decode(&payload(&batch)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_writes_of_a_batch_are_shown_in_their_order() {
+        let mut batch = Batch::new();
+        batch.put(b"", b"value");
+        batch.delete(b"gone");
+        batch.delete_range(b"from", b"to");
+        let shown: Vec<_> = batch.iter().collect();
+        let expected = [
+            BatchWrite::Put { key: b"", value: b"value" },
+            BatchWrite::Delete { key: b"gone" },
+            BatchWrite::DeleteRange { from: b"from", to: b"to" },
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -107,7 +107,7 @@ mod stored_order;
 mod table;
 mod version;
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchWrite};
 pub use check::{Finding, FindingKind, Report, verify};
 pub use compress::Compression;
 pub use db::{CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};

@@ -8,12 +8,26 @@
 //! Each of them says it at its beginning or its end, under a checksum, so the first that can be
 //! read is believed.
 
+use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::manifest::{self, FileName, manifest_name};
 use crate::open_table::table_path;
 use crate::table::Table;
 use keyrack_vfs::{FileKind, Fs};
 use std::path::Path;
+
+impl Db {
+    /// The name of the order of the keys of the store in `dir`: that of the [`Comparator`] that it
+    /// has to be opened with. `None` if no file of the store says one. The store may be open.
+    ///
+    /// [`Comparator`]: crate::Comparator
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a later program wrote it, [`Error::Io`].
+    pub fn stored_comparator(fs: &dyn Fs, dir: &Path) -> Result<Option<String>> {
+        stored_order(fs, dir)
+    }
+}
 
 /// The name of the order; `None` if no file of the store says one. Reads one manifest, unless that
 /// is damaged.

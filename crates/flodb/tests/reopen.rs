@@ -15,6 +15,21 @@ fn number(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
+/// So that a program can say which order a store needs before it opens it.
+#[test]
+fn a_store_says_the_name_of_its_order_open_or_closed() {
+    let disk = MemFs::new();
+    let stored = || Db::stored_comparator(&disk, Path::new(DIR)).unwrap();
+    let db = open(&disk, Options { comparator: backwards(), ..options() }).unwrap();
+    assert_eq!(stored().as_deref(), Some(backwards().name()));
+    db.close().unwrap();
+    assert_eq!(stored().as_deref(), Some(backwards().name()));
+    assert!(open(&disk, options()).is_err());
+    Db::destroy(&disk, Path::new(DIR)).unwrap();
+    open(&disk, options()).unwrap().close().unwrap();
+    assert_eq!(stored().as_deref(), Some(Options::default().comparator.name()));
+}
+
 /// FloDB's own fault: a removal that was flushed came back as a value, and its twin.
 #[test]
 fn deletes_stay_and_puts_stay_across_drains_and_flushes() {
