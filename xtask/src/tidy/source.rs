@@ -31,6 +31,9 @@ const UNSAFE_CRATES: &[(&str, usize)] = &[
     ("crates/deltafs", 2),
     // Pointers of C: what they point to; opening; calls; listings; the message.
     ("crates/deltafs-c", 5),
+    // Pointers of C: what they point to, the memory of results; a file for each group of calls;
+    // callbacks.
+    ("crates/leveldb-c", 12),
 ];
 
 /// The crate that waits until a time comes; everybody else waits for an event.
