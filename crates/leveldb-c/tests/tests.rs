@@ -1,6 +1,9 @@
 //! The interface as its users have it: programs in C against the header and the shared library.
 //!
-//! `program.c` uses every call, and `hostile.c` does what must not be done.
+//! `program.c` uses every call, and `hostile.c` does what must not be done. `random.c` makes random
+//! calls beside a model, with this library and with the machine's LevelDB: the same program, linked
+//! once. `fuzz.c` makes any calls with any handles. `KEYRACK_SEED=n` replaces the seeds of both,
+//! and `KEYRACK_STRESS=n` is a factor of their number.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
@@ -9,6 +12,7 @@
 )]
 
 mod header;
+mod random;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
