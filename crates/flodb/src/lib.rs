@@ -119,7 +119,7 @@ pub use iterator::{Iter, KeyRange, Keys, Range};
 // Types of the contract that are part of the signatures here.
 pub use key::{Comparator, Compare};
 pub use keyrack_concurrent::Change;
-pub use keyrack_store::{Durability, WriteOptions};
+pub use keyrack_store::{Durability, FileSet, WriteOptions};
 pub use options::Options;
 pub use repair::{RepairReport, repair};
 pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};

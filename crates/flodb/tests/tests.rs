@@ -24,6 +24,7 @@ mod drop_filter;
 mod dump;
 mod engine;
 mod faults;
+mod file_set;
 mod filter_policy;
 mod fixture;
 mod ingest;

@@ -27,6 +27,7 @@ mod contract;
 mod durability;
 mod engine;
 mod error;
+mod file_set;
 mod info;
 mod model;
 mod names;
@@ -40,6 +41,7 @@ pub use engine::{
     ANY_KEY, AbsentEngine, Backend, Engine, EngineOption, KEY_BYTES, OpenOptions, Registry,
 };
 pub use error::{Error, Result};
+pub use file_set::{FileContent, FileSet, HeldFile, IDENTITY_BYTES_MAX};
 pub use info::StoreInfo;
 pub use model::ModelStore;
 pub use names::{nearest, unknown};

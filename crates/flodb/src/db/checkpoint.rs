@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{Manifest, State};
 use crate::open_blob::blob_path;
 use crate::open_table::table_path;
+use crate::read_state::ReadState;
 use keyrack_vfs::{Fs, OpenOptions};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -80,12 +81,7 @@ impl Inner {
             return Err(taken());
         }
         // What the levels name is not removed while they are held.
-        let (state, _read_state) = {
-            let _ingesting = self.tables.ingest_lock.lock();
-            flush_all(self)?;
-            let manifest = self.tables.manifest.lock();
-            (manifest.state().clone(), self.read_state())
-        };
+        let (state, _read_state) = self.state_in_tables()?;
         let unfinished = self.unfinished_dir(target, name)?;
         let made = self.copy_into(&unfinished, &state).and_then(|()| {
             if self.fs.exists(target)? {
@@ -99,6 +95,14 @@ impl Inner {
             return Err(error);
         }
         Ok(self.fs.sync_parent(target)?)
+    }
+
+    /// A state that needs no log, with a read state that keeps its files.
+    pub(super) fn state_in_tables(&self) -> Result<(State, Arc<ReadState>)> {
+        let _ingesting = self.tables.ingest_lock.lock();
+        flush_all(self)?;
+        let manifest = self.tables.manifest.lock();
+        Ok((manifest.state().clone(), self.read_state()))
     }
 
     /// A new directory beside the target.

@@ -41,6 +41,7 @@ mod checkpoint;
 mod compact;
 mod compaction_state;
 mod conditional;
+mod file_set;
 mod flush;
 mod garbage;
 mod ingest;

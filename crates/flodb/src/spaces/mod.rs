@@ -41,7 +41,7 @@ use crate::key::{Comparator, SPACES_ORDER};
 use crate::options::Options;
 use crate::stored_order::stored_order;
 use catalog::{Catalog, Entry, NAME_BYTES_MAX};
-use keyrack_store::WriteOptions;
+use keyrack_store::{FileSet, WriteOptions};
 use keyrack_vfs::{Fs, RealFs};
 use order::{IDS_MAX, Prefix, SpacesOrder};
 use space::Space;
@@ -510,6 +510,14 @@ impl Spaces {
     /// As for [`Db::checkpoint`].
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         self.db.checkpoint(target)
+    }
+
+    /// The files of the store with all its spaces, held for a copy, see [`Db::file_set`].
+    ///
+    /// # Errors
+    /// As for [`Db::file_set`].
+    pub fn file_set(&self) -> Result<FileSet> {
+        self.db.file_set()
     }
 
     /// What is known under `name`, see [`Db::property`].
