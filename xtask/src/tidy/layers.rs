@@ -5,8 +5,8 @@
 //! L6  cli
 //! L5  fs-tools compat
 //! L4  console                                         testkit: for tests, and for
-//! L3  rowstore deltafs deltafs-c leveldb-c mount        the self-test of the cli
-//!     objects server loadgen harness live report
+//! L3  backup rowstore deltafs deltafs-c leveldb-c        the self-test of the cli
+//!     mount objects server loadgen harness live report
 //! L2  masstree-engine flodb peers
 //! L1  store masstree record wal net workload leveldb trace hdr calendar
 //! L0  measure vfs concurrent wire
@@ -29,6 +29,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["masstree-engine", "flodb", "peers"],
     &[
+        "backup",
         "rowstore",
         "deltafs",
         "deltafs-c",

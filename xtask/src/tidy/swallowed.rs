@@ -9,8 +9,14 @@ use super::code::code_only;
 use super::{Breach, Tree};
 
 /// The crates whose data somebody relies on.
-const STORES: [&str; 5] =
-    ["crates/deltafs", "crates/flodb", "crates/masstree", "crates/rowstore", "crates/wal"];
+const STORES: [&str; 6] = [
+    "crates/backup",
+    "crates/deltafs",
+    "crates/flodb",
+    "crates/masstree",
+    "crates/rowstore",
+    "crates/wal",
+];
 
 /// Code that goes on without what it asked for.
 const PATTERNS: [&str; 8] = [

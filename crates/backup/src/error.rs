@@ -1,0 +1,43 @@
+//! What can go wrong with a backup.
+
+use keyrack_vfs::RelativePath;
+
+/// The result of an operation on backups.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller asked for something that cannot be. Nothing was done.
+    #[error("{0}")]
+    Usage(String),
+    /// The machine failed.
+    #[error(transparent)]
+    Io(#[from] keyrack_vfs::Error),
+    /// The store or the repository does not hold what was written to it.
+    #[error("{place}: {what}")]
+    Corruption {
+        /// Which file or object.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Another process writes to it.
+    #[error("{0} is in use by another process; wait until that one is done")]
+    Locked(String),
+}
+
+impl Error {
+    pub(crate) fn corruption(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Error::Corruption { place: place.into(), what: what.into() }
+    }
+}
+
+/// A name that this crate composes.
+///
+/// # Panics
+/// It is no path below a directory.
+pub(crate) fn name(text: &str) -> RelativePath {
+    RelativePath::new(text).expect("composed of names that were checked")
+}

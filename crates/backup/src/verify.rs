@@ -1,0 +1,185 @@
+//! Reading all bytes of backups, and saying what is wrong.
+
+use crate::digest::{Digest, Hasher};
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::progress::Progress;
+use crate::repository::{BackupId, Repository, object_name};
+use keyrack_vfs::Operation;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+/// What a verification has read and found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Backups that were looked at.
+    pub backups: u64,
+    /// Objects that were read.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects that no backup names, when all backups were looked at: interrupted backups and
+    /// deletions leave them, and the next deletion removes them.
+    pub unused_objects: u64,
+    /// What is wrong.
+    pub damage: Vec<Damage>,
+}
+
+/// Something that is wrong in a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damage {
+    /// Which file or object.
+    pub place: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// The backups that cannot be restored for it.
+    pub backups: Vec<BackupId>,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<String> = self.backups.iter().map(BackupId::to_string).collect();
+        let noun = if ids.len() == 1 { "backup" } else { "backups" };
+        write!(f, "{}: {}; needed by {noun} {}", self.place, self.what, ids.join(", "))
+    }
+}
+
+impl VerifyReport {
+    /// Whether everything can be restored that was looked at.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+/// An object, and who needs it.
+struct Need {
+    bytes: u64,
+    /// The name of a file that it is.
+    file: String,
+    backups: Vec<BackupId>,
+}
+
+impl Repository {
+    /// Reads every byte of a backup, or of all backups, and compares it with its checksum. Each
+    /// object is read once. Writes nothing and takes no lock.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such backup; the machine's, but for what a disk cannot read:
+    /// that is damage.
+    pub fn verify(
+        &self,
+        id: Option<&BackupId>,
+        mut watch: impl FnMut(Progress),
+    ) -> Result<VerifyReport> {
+        let mut report = VerifyReport::default();
+        let manifests = match id {
+            None => self.manifests()?,
+            Some(id) => vec![(id.clone(), self.checked(id)?)],
+        };
+        report.backups = manifests.len() as u64;
+        let needs = needs(self, manifests, &mut report);
+        if id.is_none() {
+            let objects = self.objects()?;
+            let unused = objects.keys().filter(|object| !needs.contains_key(*object));
+            report.unused_objects = unused.count() as u64;
+        }
+        let total = needs.values().map(|need| need.bytes).fold(0, u64::saturating_add);
+        let mut progress = Progress::begin(needs.len(), total);
+        for (object, need) in needs {
+            let wrong = self.wrong_with(object, &need, &mut progress.watched(&mut watch))?;
+            progress.end_file(need.bytes, &mut watch);
+            report.objects += 1;
+            report.bytes += need.bytes;
+            if let Some(what) = wrong {
+                let backups = self.still_there(need.backups)?;
+                // All of them were deleted meanwhile, and the object with them.
+                if backups.is_empty() {
+                    continue;
+                }
+                let place = self.target.place(Some(&object_name(object)));
+                let what = format!("{what} (the file {})", need.file);
+                report.damage.push(Damage { place, what, backups });
+            }
+        }
+        Ok(report)
+    }
+
+    /// The manifest of a backup that a caller has named, or what is wrong with it.
+    fn checked(&self, id: &BackupId) -> Result<Result<Manifest>> {
+        match self.named(id) {
+            Err(error @ Error::Corruption { .. }) => Ok(Err(error)),
+            manifest => manifest.map(Ok),
+        }
+    }
+
+    /// Reads an object, and says what is wrong with it.
+    fn wrong_with(
+        &self,
+        object: Digest,
+        need: &Need,
+        read: &mut dyn FnMut(u64),
+    ) -> Result<Option<String>> {
+        let (mut hasher, mut bytes) = (Hasher::default(), 0);
+        let found = self.target.read(&object_name(object), &mut |chunk| {
+            hasher.update(chunk);
+            bytes += chunk.len() as u64;
+            read(chunk.len() as u64);
+            Ok(())
+        });
+        Ok(match found {
+            Err(Error::Io(error)) if error.operation() == Operation::Read => {
+                Some(error.to_string())
+            }
+            Err(error) => return Err(error),
+            Ok(false) => Some("it is missing".to_owned()),
+            Ok(true) if bytes != need.bytes => {
+                Some(format!("it has {bytes} bytes, not {}", need.bytes))
+            }
+            Ok(true) if hasher.finish() != object => {
+                Some("its bytes are not those that were saved".to_owned())
+            }
+            Ok(true) => None,
+        })
+    }
+
+    fn still_there(&self, backups: Vec<BackupId>) -> Result<Vec<BackupId>> {
+        let ids: HashSet<BackupId> = self.ids()?.into_iter().collect();
+        Ok(backups.into_iter().filter(|id| ids.contains(id)).collect())
+    }
+}
+
+/// The objects that manifests name, in the order of their names; what cannot be read is damage.
+fn needs(
+    repository: &Repository,
+    manifests: Vec<(BackupId, Result<Manifest>)>,
+    report: &mut VerifyReport,
+) -> BTreeMap<Digest, Need> {
+    let mut needs: BTreeMap<Digest, Need> = BTreeMap::new();
+    for (id, manifest) in manifests {
+        let manifest = match manifest {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                let (place, what) = match error {
+                    Error::Corruption { place, what } => (place, what),
+                    error => (repository.target.place(Some(&id.object())), error.to_string()),
+                };
+                report.damage.push(Damage { place, what, backups: vec![id] });
+                continue;
+            }
+        };
+        for file in manifest.files {
+            let need = needs.entry(file.object).or_insert_with(|| Need {
+                bytes: file.bytes,
+                file: file.name.to_string(),
+                backups: Vec::new(),
+            });
+            if need.backups.last() != Some(&id) {
+                need.backups.push(id.clone());
+            }
+        }
+    }
+    needs
+}

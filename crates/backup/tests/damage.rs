@@ -1,0 +1,151 @@
+//! Damage of a repository: found with its place, and never restored.
+
+use crate::support::*;
+use keyrack_backup::{BackupId, Error, Repository};
+use keyrack_vfs::{Fs, MemFs};
+use std::path::{Path, PathBuf};
+
+/// A repository with backups of the rounds 60 and 61, and what is in which.
+fn scene() -> (MemFs, Repository, [BackupId; 2]) {
+    let disk = MemFs::new();
+    let db = open(&shared(&MemFs::new()), STORE);
+    let repository = create(&shared(&disk)).unwrap();
+    write(&db, 1..61);
+    let first = save(&db, &repository).unwrap().info.id;
+    write(&db, 61..62);
+    let second = save(&db, &repository).unwrap().info.id;
+    (disk, repository, [first, second])
+}
+
+fn files(disk: &MemFs, dir: &str) -> Vec<PathBuf> {
+    names(disk, dir).iter().map(|name| Path::new(dir).join(name)).collect()
+}
+
+/// Ways to damage a file, each with what verification says of an object.
+type Way = (fn(&mut Vec<u8>), &'static str);
+const WAYS: [Way; 5] = [
+    (|bytes| bytes[0] ^= 0x80, "not those that were saved"),
+    (|bytes| *bytes.last_mut().unwrap() ^= 1, "not those that were saved"),
+    (|bytes| bytes.truncate(bytes.len() - 1), "bytes, not"),
+    (|bytes| bytes.push(0), "bytes, not"),
+    (Vec::clear, "it has 0 bytes, not"),
+];
+
+/// Restores, and makes sure that a failure leaves nothing.
+fn try_restore(repository: &Repository, id: &BackupId) -> Result<(), Error> {
+    let fs = MemFs::new();
+    let outcome = repository.restore(id, &fs, Path::new(RESTORED), |_| ());
+    if let Err(error) = outcome {
+        assert!(names(&fs, "/").is_empty(), "{error}: {:?}", names(&fs, "/"));
+        return Err(error);
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_of_an_object_is_found_and_stops_those_who_need_it() {
+    let (disk, repository, ids) = scene();
+    let objects = files(&disk, "/backups/objects");
+    assert!(objects.len() > 5, "{objects:?}");
+    let mut shared_objects = 0;
+    for path in objects {
+        let whole = disk.read(&path).unwrap();
+        for (damage, what) in WAYS {
+            let mut damaged = whole.clone();
+            damage(&mut damaged);
+            disk.write_atomic(&path, &damaged).unwrap();
+            shared_objects += usize::from(check_damage(&repository, &ids, &path, what) == 2);
+        }
+        disk.remove_file(&path).unwrap();
+        check_damage(&repository, &ids, &path, "it is missing");
+        disk.write_atomic(&path, &whole).unwrap();
+    }
+    assert!(shared_objects > 0, "the second backup shares objects with the first");
+    assert!(repository.verify(None, |_| ()).unwrap().is_sound());
+}
+
+/// Returns how many backups need the object.
+fn check_damage(repository: &Repository, ids: &[BackupId; 2], path: &Path, what: &str) -> usize {
+    let report = repository.verify(None, |_| ()).unwrap();
+    let [damage] = &report.damage[..] else { panic!("{path:?}: {report:?}") };
+    assert_eq!(damage.place, path.display().to_string());
+    assert!(damage.what.contains(what), "{damage}");
+    for id in ids {
+        let of_it = repository.verify(Some(id), |_| ()).unwrap();
+        assert_eq!(of_it.is_sound(), !damage.backups.contains(id), "{id}: {damage}");
+        match try_restore(repository, id) {
+            Ok(()) => assert!(!damage.backups.contains(id), "{id}: {damage}"),
+            Err(Error::Corruption { place, .. }) => {
+                assert!(damage.backups.contains(id), "{id}: {damage}");
+                assert_eq!(place, damage.place);
+            }
+            Err(error) => panic!("{id}: {error}"),
+        }
+    }
+    assert!(!damage.backups.is_empty());
+    damage.backups.len()
+}
+
+#[test]
+fn damage_of_a_manifest_is_found_and_stops_that_backup_alone() {
+    let (disk, repository, ids) = scene();
+    let path = Path::new("/backups/backups").join(ids[0].to_string());
+    let whole = disk.read(&path).unwrap();
+    for (damage, _) in WAYS {
+        let mut damaged = whole.clone();
+        damage(&mut damaged);
+        disk.write_atomic(&path, &damaged).unwrap();
+        let report = repository.verify(None, |_| ()).unwrap();
+        let [found] = &report.damage[..] else { panic!("{report:?}") };
+        assert_eq!(found.place, path.display().to_string());
+        assert_eq!(found.backups, ids[..1]);
+        assert_eq!(repository.verify(Some(&ids[0]), |_| ()).unwrap().damage, report.damage);
+        assert!(matches!(try_restore(&repository, &ids[0]), Err(Error::Corruption { .. })));
+        try_restore(&repository, &ids[1]).unwrap();
+        assert_eq!(repository.newest().unwrap(), ids[1]);
+        // Nobody knows which objects it needs, so no other backup is deleted.
+        let refused = repository.delete(&ids[1..]);
+        assert!(matches!(refused, Err(Error::Corruption { .. })), "{refused:?}");
+        try_restore(&repository, &ids[1]).unwrap();
+    }
+    // It can be deleted itself.
+    repository.delete(&ids[..1]).unwrap();
+    assert_eq!(restored_round(&repository, &ids[1]), 61);
+    let report = repository.verify(None, |_| ()).unwrap();
+    assert_eq!((report.is_sound(), report.unused_objects), (true, 0));
+}
+
+/// What is missing or short is copied again, if the store still has it.
+#[test]
+fn the_next_backup_mends_what_is_missing() {
+    let disk = MemFs::new();
+    let db = open(&shared(&MemFs::new()), STORE);
+    let repository = create(&shared(&disk)).unwrap();
+    write(&db, 1..61);
+    let first = save(&db, &repository).unwrap().info.id;
+    let objects = files(&disk, "/backups/objects");
+    let sized = |path: &&PathBuf| disk.metadata(path).unwrap().len;
+    // The largest ones are tables and blob files.
+    let largest = objects.iter().max_by_key(sized).unwrap();
+    disk.remove_file(largest).unwrap();
+    assert!(!repository.verify(None, |_| ()).unwrap().is_sound());
+    save(&db, &repository).unwrap();
+    assert!(repository.verify(None, |_| ()).unwrap().is_sound());
+    assert_eq!(restored_round(&repository, &first), 60);
+}
+
+/// Names that are not ours are nobody's backup, and are left alone.
+#[test]
+fn other_files_in_a_repository_are_left_alone() {
+    let (disk, repository, ids) = scene();
+    let others = ["/backups/objects/README", "/backups/backups/notes", "/backups/other"];
+    for path in others {
+        disk.write_atomic(Path::new(path), b"by hand").unwrap();
+    }
+    assert_eq!(repository.backups().unwrap().len(), 2);
+    assert!(repository.verify(None, |_| ()).unwrap().is_sound());
+    repository.delete(&ids).unwrap();
+    for path in others {
+        assert_eq!(disk.read(Path::new(path)).unwrap(), b"by hand");
+    }
+}
