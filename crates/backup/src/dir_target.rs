@@ -8,7 +8,7 @@
 //! ```
 //!
 //! An object is written as `HEX.part`, synced, and renamed. Names are synced once for all objects,
-//! by [`Target::sync`]: a backup of 3,000 tables costs 3,000 syncs of files, and one of a directory.
+//! by [`Target::sync`]: a backup of 3,000 tables costs 3,000 syncs of files and one of a directory.
 
 use crate::error::{Error, Result, name};
 use crate::repository::{BACKUPS, MARKER, OBJECTS};

@@ -1,9 +1,9 @@
 //! What backups cost after the first, and what they have.
 
 use crate::support::*;
-use keyrack_backup::{Backup, Progress};
+use keyrack_backup::{Backup, DirTarget, Progress, Repository};
 use keyrack_flodb::{Comparator, Db, IngestOptions, Options, Spaces, SpacesBatch, SstWriter};
-use keyrack_vfs::{FaultFs, MemFs, Operation};
+use keyrack_vfs::{FaultFs, Fs, MemFs, Operation, RealFs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -174,4 +174,25 @@ fn stores_without_a_log_are_told_apart() {
         let large = dir[1..].repeat(1000);
         assert_eq!(db.get(b"large").unwrap().as_deref(), Some(large.as_bytes()));
     }
+}
+
+#[test]
+fn real_directories_hold_repositories() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let db = Db::open_in(Arc::clone(&fs), &dir.path().join("store"), tiny()).unwrap();
+    let target = Arc::new(DirTarget::new(Arc::clone(&fs), dir.path().join("backups")));
+    let repository = Repository::create(target).unwrap();
+    write(&db, 1..300);
+    let first = save(&db, &repository).unwrap().info.id;
+    write(&db, 300..500);
+    let second = save(&db, &repository).unwrap();
+    assert!(second.copied_files < second.info.files, "{second:?}");
+    repository.delete(&[first]).unwrap();
+    let restored = dir.path().join("restored");
+    RealFs.create_dir(&restored).unwrap();
+    repository.restore(&second.info.id, &RealFs, &restored, |_| ()).unwrap();
+    assert_eq!(newest_round(&Db::open_in(fs, &restored, tiny()).unwrap()), 499);
+    let report = repository.verify(None, |_| ()).unwrap();
+    assert_eq!((report.is_sound(), report.unused_objects), (true, 0));
 }
