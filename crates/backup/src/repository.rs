@@ -234,7 +234,7 @@ impl BackupId {
 
     /// A name for a backup of that moment, larger than the `newest` there is.
     pub(crate) fn after(newest: Option<&BackupId>, taken_ns: u64) -> Result<BackupId> {
-        let text = keyrack_measure::wall::rfc3339_of_ns(taken_ns).replace(['-', ':'], "");
+        let text = keyrack_calendar::rfc3339_of_ns(taken_ns).replace(['-', ':'], "");
         let id = BackupId::parse(&text).expect("a stamp is one of the calendar");
         let Some(newest) = newest.filter(|newest| **newest >= id) else { return Ok(id) };
         // Within the same second, or after the clock was set back.

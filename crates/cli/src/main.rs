@@ -9,6 +9,8 @@
 //! | `keyrack serve` | serves a store to clients of memcached, Redis and Masstree |
 //! | `keyrack load` | puts load on servers of memcached and Redis, and measures it |
 //! | `keyrack db` | looks into a store of the engine `flodb`, mends it, moves it, tortures it |
+//! | `keyrack backup` | makes, lists, checks and deletes backups of stores |
+//! | `keyrack restore` | makes a store of a backup |
 //! | `keyrack fs` | name spaces of files: changes them, looks at them, publishes and measures them |
 //!
 //! Called by the name `keybench`, `plot.py`, `mttest`, `mtd`, `mtclient`, `mutilate`, `db_test`,
@@ -21,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod allocator;
+mod backup;
 mod bench;
 mod bundled;
 mod compare;
@@ -117,6 +120,8 @@ fn command() -> Command {
         .subcommand(doctor::command())
         .subcommand(report::command())
         .subcommand(db::command())
+        .subcommand(backup::command())
+        .subcommand(backup::restore_command())
         .subcommand(serve::command())
         .subcommand(load::command())
         .subcommand(fs::command())
@@ -129,6 +134,8 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         Some(("report", matches)) => report::run(matches),
         Some(("doctor", matches)) => doctor::run(matches),
         Some(("db", matches)) => Ok(db::run(matches)),
+        Some(("backup", matches)) => Ok(backup::run(matches)),
+        Some(("restore", matches)) => Ok(backup::run_restore(matches)),
         Some(("serve", matches)) => Ok(serve::run(matches)),
         Some(("load", matches)) => Ok(load::run(matches)),
         Some(("fs", matches)) => Ok(fs::run(matches)),

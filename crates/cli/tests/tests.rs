@@ -13,6 +13,7 @@
 )]
 
 mod accounting;
+mod backup;
 mod bad_input;
 mod compat;
 mod compatibility;

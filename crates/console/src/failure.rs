@@ -78,6 +78,17 @@ impl From<keyrack_flodb::Error> for Failure {
     }
 }
 
+impl From<keyrack_backup::Error> for Failure {
+    fn from(error: keyrack_backup::Error) -> Self {
+        let what = error.to_string();
+        match error {
+            keyrack_backup::Error::Usage(_) => Failure::Usage(what),
+            keyrack_backup::Error::Corruption { .. } => Failure::Damaged(what),
+            _ => Failure::Failed(what),
+        }
+    }
+}
+
 impl From<keyrack_deltafs::Error> for Failure {
     fn from(error: keyrack_deltafs::Error) -> Self {
         use keyrack_deltafs::Error;

@@ -6,7 +6,7 @@ use keyrack_flodb::{Error, Options};
 use keyrack_vfs::{FileKind, Fs, RealFs};
 use std::path::{Path, PathBuf};
 
-pub(in crate::db) const STATUSES: &str = "\
+pub(crate) const STATUSES: &str = "\
 Exit status: 0 done; 1 failed (the machine, a store in use, a key that is not there, an \
 acknowledged write that is lost); 2 usage; 3 damage; 130 interrupted.";
 
@@ -17,7 +17,7 @@ pub(in crate::db) fn on_store(name: &'static str, about: &'static str) -> Comman
         .arg(Arg::new("dir").value_name("DIR").required(true).help("The directory of the store"))
 }
 
-pub(in crate::db) fn flag(name: &'static str, help: &'static str) -> Arg {
+pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
@@ -67,7 +67,7 @@ pub(in crate::db) fn bytes(matches: &ArgMatches, name: &str) -> Result<Option<Ve
     }
 }
 
-pub(in crate::db) fn path(matches: &ArgMatches, name: &str) -> PathBuf {
+pub(crate) fn path(matches: &ArgMatches, name: &str) -> PathBuf {
     matches.get_one::<String>(name).map(PathBuf::from).unwrap_or_default()
 }
 
@@ -80,7 +80,7 @@ pub(in crate::db) fn number(matches: &ArgMatches, name: &str) -> Result<Option<u
 }
 
 /// Refuses a directory that holds no store, before anything in it is touched.
-pub(in crate::db) fn check_store(fs: &dyn Fs, dir: &Path) -> Result<(), Failure> {
+pub(crate) fn check_store(fs: &dyn Fs, dir: &Path) -> Result<(), Failure> {
     let kind = match fs.metadata(dir) {
         Ok(found) => found.kind,
         Err(error) if error.is_not_found() => {

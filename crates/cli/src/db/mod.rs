@@ -28,7 +28,9 @@ mod text;
 mod torture;
 mod verify;
 
-use args::STATUSES;
+pub(crate) use args::{STATUSES, check_store, flag, path};
+pub(crate) use store::open;
+
 use clap::{ArgMatches, Command};
 use keyrack_console::Failure;
 

@@ -9,7 +9,7 @@ use crate::db::args::{check_store, explain, options, path};
 use clap::{Arg, ArgMatches};
 use keyrack_console::Failure;
 use keyrack_flodb::{
-    Comparator, Compression, Db, Error, Iter, KeySpace, Options, SpaceIter, Spaces,
+    Comparator, Compression, Db, Error, FileSet, Iter, KeySpace, Options, SpaceIter, Spaces,
 };
 use keyrack_flodb::{Result as DbResult, WriteOptions};
 use keyrack_vfs::RealFs;
@@ -27,7 +27,7 @@ fn named_space(matches: &ArgMatches) -> Option<&str> {
     matches.get_one::<String>("space").map(String::as_str)
 }
 
-pub(super) enum Store {
+pub(crate) enum Store {
     Plain(Db),
     Spaces(Spaces),
 }
@@ -45,7 +45,7 @@ pub(super) enum Scan {
 }
 
 /// Opens the store in `DIR` as a program does that works with it.
-pub(super) fn open(matches: &ArgMatches) -> Result<Store, Failure> {
+pub(crate) fn open(matches: &ArgMatches) -> Result<Store, Failure> {
     open_by(
         matches,
         |dir, options| Db::open(dir, options),
@@ -181,7 +181,15 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn close(self) -> Result<(), Failure> {
+    /// Its files, held for a copy.
+    pub(crate) fn file_set(&self) -> Result<FileSet, Failure> {
+        Ok(match self {
+            Store::Plain(db) => db.file_set()?,
+            Store::Spaces(spaces) => spaces.file_set()?,
+        })
+    }
+
+    pub(crate) fn close(self) -> Result<(), Failure> {
         match self {
             Store::Plain(db) => db.close()?,
             Store::Spaces(spaces) => spaces.close()?,

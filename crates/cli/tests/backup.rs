@@ -1,0 +1,196 @@
+//! `keyrack backup` and `keyrack restore`: stores to repositories and back, killed, damaged, and
+//! with what is wrong on the command line.
+
+use crate::support::{Lab, Running, parse_json};
+use keyrack_testkit::random::{Draw, seed_or};
+
+/// A store of which every acknowledged write is in the file `acks`.
+fn store() -> Lab {
+    let lab = Lab::new();
+    lab.run("db torture run s acks 300 --seed 1").exits(0);
+    lab
+}
+
+fn ids(lab: &Lab) -> Vec<String> {
+    let listed = parse_json(&lab.run("backup b --list --json").exits(0).stdout);
+    let ids = listed.as_array().unwrap().iter();
+    ids.map(|info| info["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn is_whole(lab: &Lab, dir: &str) {
+    lab.run(&format!("db verify {dir}")).exits(0).says("sound");
+    lab.run(&format!("db torture verify {dir} acks")).exits(0).says("all there");
+}
+
+#[test]
+fn a_store_comes_back() {
+    let lab = store();
+    let saved = lab.run("backup s b").exits(0).says("are new");
+    assert_eq!((saved.stdout.lines().count(), saved.stderr.as_str()), (1, ""));
+    let restored = lab.run("restore b r").exits(0).says("r: the store of 2");
+    assert_eq!((restored.stdout.lines().count(), restored.stderr.as_str()), (1, ""));
+    is_whole(&lab, "r");
+    // The first one stays as it was.
+    is_whole(&lab, "s");
+    lab.run("db put s later 1").exits(0);
+    let again = parse_json(&lab.run("backup s b --json").exits(0).stdout);
+    let first = parse_json(&lab.run("backup b --list --json").exits(0).stdout);
+    assert!(again["copied_bytes"].as_u64() < again["bytes"].as_u64(), "{again}");
+    assert_eq!(again["id"], first[1]["id"]);
+    lab.run("restore b newest").exits(0);
+    assert_eq!(lab.run("db get newest later").exits(0).stdout, "1\n");
+    lab.run(&format!("restore b oldest --id {}", ids(&lab)[0])).exits(0);
+    lab.run("db get oldest later").exits(1);
+    is_whole(&lab, "oldest");
+    let report = parse_json(&lab.run("backup b --verify --json").exits(0).stdout);
+    assert_eq!((&report["sound"], &report["backups"]), (&true.into(), &2.into()));
+}
+
+#[test]
+fn key_spaces_come_along() {
+    let lab = Lab::new();
+    lab.run("db torture run plain acks 1").exits(0);
+    // No command creates a space, but a test of the library has left a store with some.
+    let dir = lab.path("s");
+    let options = keyrack_flodb::Options::default();
+    let spaces = keyrack_flodb::Spaces::open(&dir, options, &[]).unwrap();
+    let users = spaces.create("users", &keyrack_flodb::Comparator::Bytewise).unwrap();
+    users.put(b"ada", b"36").unwrap();
+    drop(users);
+    spaces.close().unwrap();
+    lab.run("backup s b").exits(0);
+    lab.run("restore b r").exits(0);
+    assert_eq!(lab.run("db get r ada --space users").exits(0).stdout, "36\n");
+}
+
+#[test]
+fn old_backups_are_deleted() {
+    let lab = store();
+    for n in 0..4 {
+        lab.run(&format!("db put s key {n}")).exits(0);
+        lab.run("backup s b").exits(0);
+    }
+    let all = ids(&lab);
+    lab.run(&format!("backup b --delete {}", all[1])).exits(0).says("deleted 1 backup,");
+    assert_eq!(ids(&lab), [all[0].as_str(), &all[2], &all[3]]);
+    lab.run("db put s key 4").exits(0);
+    lab.run("backup s b --keep 2").exits(0).says("deleted 2 backups,");
+    assert_eq!(ids(&lab).len(), 2);
+    let deleted = parse_json(&lab.run("backup b --keep 1 --json").exits(0).stdout);
+    assert_eq!(deleted["backups"], 1);
+    lab.run("backup b --verify").exits(0).says("1 backup,").says(": sound");
+    lab.run("restore b r").exits(0);
+    assert_eq!(lab.run("db get r key").exits(0).stdout, "4\n");
+}
+
+#[test]
+fn damage_is_found_and_not_restored() {
+    let lab = store();
+    lab.run("backup s b").exits(0);
+    let object = |name: &String| format!("b/objects/{name}");
+    let objects: Vec<String> = lab.names("b/objects").iter().map(object).collect();
+    let largest = objects.iter().max_by_key(|name| lab.bytes(name).len()).unwrap();
+    let mut bytes = lab.bytes(largest);
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    lab.write(largest, &bytes);
+    let told = lab.run("backup b --verify").exits(3).says("DAMAGED").says(largest);
+    assert!(told.stdout.starts_with("damage: "), "{}", told.told());
+    let report = parse_json(&lab.run("backup b --verify --json").exits(3).stdout);
+    assert_eq!(
+        (&report["sound"], &report["damage"][0]["place"]),
+        (&false.into(), &largest.as_str().into())
+    );
+    lab.run("restore b r").exits(3).warns(largest);
+    assert!(!lab.exists("r") && !lab.exists(".r.restore"));
+    let manifest = format!("b/backups/{}", ids(&lab)[0]);
+    let text = lab.read(&manifest);
+    lab.write(&manifest, text.replacen("engine", "engines", 1));
+    lab.run("backup b --list").exits(3).says("damaged");
+    lab.run("restore b r").exits(3).warns(&manifest);
+    // As the page says: without the object, the next backup copies the file again.
+    lab.write(&manifest, text);
+    std::fs::remove_file(lab.path(largest)).unwrap();
+    lab.run("backup s b").exits(0);
+    lab.run("backup b --verify").exits(0);
+}
+
+#[test]
+fn what_is_wrong_on_the_command_line_does_nothing() {
+    let lab = store();
+    lab.run("backup s").refuses(&["--list"]);
+    lab.run("backup nothing b").refuses(&["nothing", "no such directory"]);
+    lab.run("backup b --list").refuses(&["b", "no backups"]);
+    lab.run("restore b r").refuses(&["b", "no backups"]);
+    lab.run("backup s s").refuses(&["s", "something else"]);
+    lab.run("backup s b --limit fast").refuses(&["--limit", "fast"]);
+    lab.run("backup s b --keep 0").refuses(&["--keep", "at least 1"]);
+    assert!(!lab.exists("b"), "nothing was made");
+    lab.run("backup s b").exits(0);
+    lab.run("backup s b --list").refuses(&["two directories"]);
+    lab.run("backup b --list --verify").refuses(&["--list and --verify"]);
+    lab.run("backup b --list --keep 3").refuses(&["--keep"]);
+    lab.run("backup b --list --id 20200101T000000Z").refuses(&["--id", "--verify"]);
+    lab.run("backup b --verify --limit 1M").refuses(&["--limit"]);
+    lab.run("backup b --delete 20200101T000000Z").refuses(&["no backup 20200101T000000Z"]);
+    lab.run("backup b --delete yesterday").refuses(&["'yesterday'", "--list"]);
+    lab.run("restore b r --id 20200101T000000Z").refuses(&["no backup 20200101T000000Z"]);
+    lab.run("restore b s").refuses(&["s", "not empty"]);
+    assert!(!lab.exists("r"));
+    assert_eq!(ids(&lab).len(), 1);
+}
+
+#[test]
+fn a_store_in_use_is_left_alone() {
+    let lab = store();
+    let mut writer: Running =
+        lab.start("db torture run s acks 1000000 --verbose --seed 2 --threads 1");
+    writer.wait_for("acknowledged 1");
+    lab.run("backup s b").exits(1).warns("in use");
+    writer.kill();
+    writer.finish();
+    lab.run("backup s b").exits(0);
+    lab.run("restore b r").exits(0);
+    is_whole(&lab, "r");
+}
+
+/// Kills a process once it has told of so many files.
+fn killed(lab: &Lab, line: &str, files: u64) -> bool {
+    let mut running = lab.start(line);
+    running.wait_for(&format!("{files} of "));
+    running.kill();
+    running.finish().status == 128 + 9
+}
+
+#[test]
+fn kills_lose_no_backup_and_leave_no_store_in_part() {
+    let mut draw = Draw::new(seed_or(1));
+    let lab = store();
+    lab.run("backup s b").exits(0);
+    let kills = std::env::var("KEYRACK_KILLS").map_or(12, |kills| kills.parse().unwrap());
+    let mut midway = 0;
+    for kill in 0..kills {
+        lab.run(&format!("db torture run s acks 40 --seed {kill}")).exits(0);
+        let before = ids(&lab);
+        // Slow enough for the kill to come in the middle.
+        let files = 1 + draw.below(3_u64);
+        midway += usize::from(killed(&lab, "backup s b --verbose --limit 2M", files));
+        assert!(ids(&lab).starts_with(&before), "kill {kill}");
+        lab.run("backup b --verify").exits(0);
+        lab.run("backup s b").exits(0);
+        midway += usize::from(killed(&lab, "restore b r --verbose", 1 + draw.below(3_u64)));
+        if !lab.exists("r") {
+            lab.run("restore b r").exits(0);
+        }
+        is_whole(&lab, "r");
+        assert!(!lab.exists(".r.restore"));
+        std::fs::remove_dir_all(lab.path("r")).unwrap();
+        if draw.one_in(3) {
+            lab.run("backup b --keep 2").exits(0);
+        }
+    }
+    assert!(midway > 0, "no kill came in the middle of anything");
+    lab.run("backup b --keep 1").exits(0);
+    lab.run("backup b --verify").exits(0).says("objects in").says(": sound");
+}
