@@ -13,6 +13,7 @@
 //! sweep of damages in [`damage`]. [`camera`] takes images of a disk as a power loss would leave
 //! it, and [`random`] has the random numbers and seeds of all tests. [`lines`] records the cache
 //! lines that operations touch, and replays them for more threads than a machine has processors.
+//! [`isolation`] checks histories of transactions.
 //!
 //! [`selftest`] runs all of it over an engine and is what a program calls. The tests of an engine
 //! run [`Suite`], which checks two more promises. A failure names the seed and the operation, and
@@ -37,6 +38,7 @@ mod error;
 pub mod fuzz;
 mod generator;
 mod golden;
+pub mod isolation;
 pub mod lines;
 mod mismatch;
 mod operation;
