@@ -25,10 +25,12 @@
 //! A scan is a read of every key that it might have shown, so a phantom is a read of an empty list.
 //! Not there from Elle: registers and sets as values, and orders within a session.
 
+mod check;
 mod graph;
 mod history;
 mod lists;
 mod model;
 
-pub use history::{Event, Kind, Level, Outcome, Step, Transaction, Violation, check, draw_steps};
+pub use check::check;
+pub use history::{Event, Kind, Level, Outcome, Step, Transaction, Violation, draw_steps};
 pub use model::{Bug, run_model};

@@ -182,7 +182,8 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{Kind, check};
+    use super::super::check::check;
+    use super::super::history::Kind;
     use super::*;
     use crate::random::seeds_or;
 
