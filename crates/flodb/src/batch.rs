@@ -224,10 +224,22 @@ impl Batch {
         self.entries.len()
     }
 
-    fn push(&mut self, write: Write<'_>) {
+    pub(crate) fn push(&mut self, write: Write<'_>) {
         append_entry(&mut self.entries, write);
         self.count += 1;
         self.ranges += u64::from(write.kind == Kind::DeleteRange);
+    }
+
+    /// Takes room for so many bytes of writes.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.entries.reserve(bytes);
+    }
+
+    /// Removes all writes but those that are in the first `bytes`: the first `count`, of which
+    /// `ranges` remove ranges.
+    pub(crate) fn truncate(&mut self, bytes: usize, count: u64, ranges: u64) {
+        self.entries.truncate(bytes);
+        (self.count, self.ranges) = (count, ranges);
     }
 
     /// Whether some of them remove ranges.

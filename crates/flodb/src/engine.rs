@@ -242,9 +242,10 @@ fn convert(error: DbError) -> Error {
             let cause = std::io::Error::new(error.kind(), error.to_string());
             Error::io("cannot start a background thread", cause)
         }
-        refused @ (DbError::Locked(_) | DbError::UnsupportedCompression { .. }) => {
-            Error::usage(refused.to_string())
-        }
+        refused @ (DbError::Locked(_)
+        | DbError::UnsupportedCompression { .. }
+        | DbError::Conflict { .. }
+        | DbError::Deadlock { .. }) => Error::usage(refused.to_string()),
     }
 }
 

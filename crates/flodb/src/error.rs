@@ -39,6 +39,21 @@ pub enum Error {
     /// The disk is full where tables are written. Reads go on; writes are taken again once a flush
     /// or compaction that is tried again has found space, or `Db::resume` has.
     NoSpace(std::sync::Arc<keyrack_vfs::Error>),
+    /// A transaction cannot commit: what it has read, or under snapshot isolation written, was
+    /// changed by somebody else after it began. Nothing was written. Run it again.
+    Conflict {
+        /// A key that was changed.
+        key: Vec<u8>,
+        /// The name of its key space, in a store that has some.
+        space: Option<String>,
+    },
+    /// A transaction cannot lock a key: the one that has it waits for this one. Run it again.
+    Deadlock {
+        /// The key.
+        key: Vec<u8>,
+        /// The name of its key space, in a store that has some.
+        space: Option<String>,
+    },
     /// Another process or another handle has the directory open.
     Locked(PathBuf),
 }
@@ -65,6 +80,20 @@ impl fmt::Display for Error {
             Error::NoSpace(cause) => {
                 write!(f, "no writes until there is space on the disk again: {cause}")
             }
+            Error::Conflict { key, space } => write!(
+                f,
+                "somebody else has changed the key \"{}\"{} that the transaction depends on; run \
+                 it again",
+                key.escape_ascii(),
+                of_space(space.as_deref())
+            ),
+            Error::Deadlock { key, space } => write!(
+                f,
+                "the transaction that has locked the key \"{}\"{} waits for this one; run this \
+                 one again",
+                key.escape_ascii(),
+                of_space(space.as_deref())
+            ),
             Error::Locked(dir) => {
                 let dir = dir.display();
                 write!(
@@ -78,6 +107,11 @@ impl fmt::Display for Error {
 
 /// The messages are whole: no cause stands beside them.
 impl std::error::Error for Error {}
+
+/// The name of a key space in a message about one of its keys.
+fn of_space(space: Option<&str>) -> String {
+    space.map_or_else(String::new, |space| format!(" of the key space {space:?}"))
+}
 
 impl From<keyrack_vfs::Error> for Error {
     fn from(error: keyrack_vfs::Error) -> Self {
@@ -152,6 +186,17 @@ mod tests {
         assert_eq!(once.clone().into_final().into_final().to_string(), told);
         let usage = Error::Usage("no".to_owned()).into_final();
         assert_eq!(usage.to_string(), "the store accepts no more writes: no");
+    }
+
+    #[test]
+    fn a_conflict_names_its_key_and_what_to_do() {
+        let key = b"a\n".to_vec();
+        let conflict = Error::Conflict { key: key.clone(), space: None };
+        let told = r#"somebody else has changed the key "a\n" that the transaction depends on"#;
+        assert_eq!(conflict.to_string(), format!("{told}; run it again"));
+        let deadlock = Error::Deadlock { key, space: Some("users".to_owned()) };
+        let told = r#"has locked the key "a\n" of the key space "users" waits for this one"#;
+        assert!(deadlock.to_string().contains(told), "{deadlock}");
     }
 
     #[test]

@@ -105,6 +105,7 @@ mod sst_writer;
 mod stored_options;
 mod stored_order;
 mod table;
+mod transaction;
 mod version;
 
 pub use batch::{Batch, BatchWrite};
@@ -122,9 +123,12 @@ pub use keyrack_concurrent::Change;
 pub use keyrack_store::{Durability, FileSet, WriteOptions};
 pub use options::Options;
 pub use repair::{RepairReport, repair};
-pub use spaces::{KeySpace, SpaceIter, Spaces, SpacesBatch};
+pub use spaces::{
+    KeySpace, SpaceIter, Spaces, SpacesBatch, SpacesTransaction, SpacesTransactionIter,
+};
 pub use sst_writer::{SstFile, SstWriter};
 pub use table::ReadOptions;
+pub use transaction::{Isolation, Transaction, TransactionIter, TransactionOptions};
 
 /// The code of the page for those who embed a store is compiled and runs.
 #[cfg(doctest)]

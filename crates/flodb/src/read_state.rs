@@ -49,6 +49,8 @@ pub(crate) struct ReadState {
     pub(crate) blobs: Arc<BlobFiles>,
     /// The range tombstones of the tables of each level that have any, in their order.
     pub(crate) range_tombstones: [Arc<[Arc<RangeTombstoneIndex>]>; LEVELS],
+    /// The newest sequence number in the tables of each level; 0 if it has none.
+    pub(crate) sequence_max: [u64; LEVELS],
     /// The sources with more than a quarter of all entries.
     likely: Vec<Source>,
     /// Who frees what only this read state holds.
@@ -77,10 +79,22 @@ impl ReadState {
             let indexes = tables.iter().filter_map(|table| table.table().range_tombstones());
             indexes.cloned().collect()
         });
+        let sequence_max = levels
+            .each_ref()
+            .map(|tables| tables.iter().map(|table| table.file().sequence_max).max().unwrap_or(0));
         let in_memory = memtables.iter().map(|memtable| memtable.entries() as u64).sum();
         let likely = likely(in_memory, &levels);
         let garbage = Arc::clone(garbage);
-        ReadState { memtables, version, levels, blobs, range_tombstones, likely, garbage }
+        ReadState {
+            memtables,
+            version,
+            levels,
+            blobs,
+            range_tombstones,
+            sequence_max,
+            likely,
+            garbage,
+        }
     }
 
     /// The memtables that have what a reader at `sequence` may see. It was published before this

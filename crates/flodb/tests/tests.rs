@@ -53,3 +53,4 @@ mod space_tools;
 mod spaces;
 mod stored_options;
 mod support;
+mod transactions;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   writers        write controller, key locks, log, memtable         write.rs, append.rs
+//!   transactions   key locks, check of what was read, batch           commit.rs
 //!   readers        read state --> memtables --> level 0 --> levels    read.rs
 //!   rotation       a full memtable is immutable, a new one is active  rotate.rs
 //!   ahead          the next segment of the log, sorted tails         ahead.rs
@@ -25,9 +26,9 @@
 //!
 //! **Locks.** [`LockRank`] has the order of the locks; debug builds assert it. The mutexes without
 //! a rank are leaves: the write controller, the signal of the background, the rate limiter, the
-//! snapshots, the file numbers and the file deleter take no other lock while they hold theirs. Two
-//! exceptions: a compaction that waits at the rate limiter asks the signal whether the store
-//! closes, and the file cache takes the lock of a file.
+//! snapshots, the row locks of transactions, the file numbers and the file deleter take no other
+//! lock while they hold theirs. Two exceptions: a compaction that waits at the rate limiter asks
+//! the signal whether the store closes, and the file cache takes the lock of a file.
 //!
 //! [`Log::published`]: keyrack_wal::Log::published
 
@@ -38,6 +39,7 @@ mod background_error;
 mod blob_output;
 mod build;
 mod checkpoint;
+mod commit;
 mod compact;
 mod compaction_state;
 mod conditional;
@@ -69,6 +71,7 @@ mod write;
 mod write_controller;
 mod write_path;
 
+pub(crate) use commit::Checks;
 pub(crate) use garbage::Garbage;
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
 pub(crate) use moment::Moment;
@@ -82,6 +85,7 @@ use crate::memtable::MemtablePool;
 use crate::options::Options;
 use crate::read_state::ReadState;
 use crate::snapshot::Pinned;
+use crate::transaction::RowLocks;
 use ahead::Ahead;
 use background::{Background, Signal};
 use background_error::{BackgroundErrors, Work};
@@ -152,6 +156,8 @@ pub(crate) struct Inner {
     /// Makes memtables, from the memory of those that are gone.
     pub(crate) memtables: Arc<MemtablePool>,
     pub(crate) counters: Counters,
+    /// Those that transactions ask for.
+    pub(crate) row_locks: RowLocks,
     /// Keeps others out of the directory. None for reading only.
     pub(crate) directory_lock: Option<Box<dyn Lock>>,
 }

@@ -19,7 +19,7 @@
 //! after the other, as `read.rs` does.
 
 use super::read::{Target, visit_blob};
-use super::{Db, Inner};
+use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
 use crate::error::Result;
 use crate::key::Kind;
@@ -90,41 +90,8 @@ impl Db {
     ///
     /// # Errors
     /// As for [`Db::get`]; values before the first failure have been given.
-    pub fn multi_get(
-        &self,
-        keys: &[&[u8]],
-        mut visit: impl FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        let inner = self.inner();
-        let (read_state, sequence) = inner.read_point(&pin(), None).to_keep();
-        let one_by_one = keys.len() == 1 || has_range_tombstones(&read_state);
-        for (group, keys) in keys.chunks(GROUP).enumerate() {
-            let first = group * GROUP;
-            if !one_by_one {
-                let guard = pin();
-                let mut probes: Vec<Probe<'_, '_>> = keys
-                    .iter()
-                    .map(|key| Probe { key, hash: hash(key), place: Place::Sought })
-                    .collect();
-                if inner.look_up(&read_state, sequence, &mut probes, &guard).is_ok() {
-                    for (at, probe) in probes.iter().enumerate() {
-                        inner.count_probe(probe, &read_state);
-                        probe.give(&read_state, |value| visit(first + at, value))?;
-                    }
-                    continue;
-                }
-            }
-            // Gives the values before the failure, if there is one.
-            for (at, key) in keys.iter().enumerate() {
-                let (hash, options) = (hash(key), ReadOptions::default());
-                let target = Target { key, hash, sequence, options, leaves_value: false };
-                let give = |value: &[u8]| visit(first + at, Some(value));
-                if inner.get_in(&read_state, target, give)?.is_none() {
-                    visit(first + at, None);
-                }
-            }
-        }
-        Ok(())
+    pub fn multi_get(&self, keys: &[&[u8]], visit: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.inner().multi_get(None, keys, visit)
     }
 }
 
@@ -135,6 +102,45 @@ fn has_range_tombstones(read_state: &ReadState) -> bool {
 }
 
 impl Inner {
+    /// As [`Db::multi_get`], now or at the moment of a snapshot.
+    pub(crate) fn multi_get(
+        &self,
+        snapshot: Option<&Snapshot>,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
+        let one_by_one = keys.len() == 1 || has_range_tombstones(&read_state);
+        for (group, keys) in keys.chunks(GROUP).enumerate() {
+            let first = group * GROUP;
+            if !one_by_one {
+                let guard = pin();
+                let mut probes: Vec<Probe<'_, '_>> = keys
+                    .iter()
+                    .map(|key| Probe { key, hash: hash(key), place: Place::Sought })
+                    .collect();
+                if self.look_up(&read_state, sequence, &mut probes, &guard).is_ok() {
+                    for (at, probe) in probes.iter().enumerate() {
+                        self.count_probe(probe, &read_state);
+                        probe.give(&read_state, |value| visit(first + at, value))?;
+                    }
+                    continue;
+                }
+            }
+            // Gives the values before the failure, if there is one.
+            for (at, key) in keys.iter().enumerate() {
+                let options = ReadOptions::default();
+                let target =
+                    Target { key, hash: hash(key), sequence, options, leaves_value: false };
+                let give = |value: &[u8]| visit(first + at, Some(value));
+                if self.get_in(&read_state, target, give)?.is_none() {
+                    visit(first + at, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Finds the newest entries of the keys up to `sequence`.
     fn look_up<'g>(
         &self,

@@ -33,6 +33,7 @@ use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::Options;
 use crate::read_state::{ReadState, Tables};
 use crate::table::ReaderOptions;
+use crate::transaction::RowLocks;
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
 use keyrack_store::Durability;
 use keyrack_vfs::{Fs, Lock, RealFs};
@@ -254,6 +255,7 @@ pub(crate) fn assemble(
         garbage,
         memtables: pool,
         counters: Counters::new(options.counts_reads),
+        row_locks: RowLocks::default(),
         directory_lock,
         options,
     })

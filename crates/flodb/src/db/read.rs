@@ -377,6 +377,21 @@ impl Inner {
         Ok(self.get_in(read_state, target, |_| ())?.is_some())
     }
 
+    /// As [`Inner::get`], at a sequence number that somebody has pinned.
+    #[inline]
+    pub(crate) fn get_pinned<R>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        sequence: u64,
+        options: ReadOptions,
+        visit: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let guard = pin();
+        let target = Target { key, hash, sequence, options, leaves_value: false };
+        self.get_in(self.read_path.load(&guard), target, visit)
+    }
+
     /// The value of the target that a read state has.
     #[inline]
     pub(super) fn get_in<R>(

@@ -30,7 +30,7 @@ use keyrack_store::{Durability, WriteOptions};
 use std::cmp::Ordering;
 
 /// Bytes that a record of the log takes beside its keys and values, about.
-const RECORD_BYTES: usize = 16;
+pub(super) const RECORD_BYTES: usize = 16;
 
 /// Bytes of the count with which a batch begins in the log, at most.
 const COUNT_BYTES_MAX: usize = 10;
@@ -276,7 +276,7 @@ impl Inner {
     }
 
     /// Waits for the disk, if that was asked for.
-    fn sync_if_asked(&self, end: u64, options: WriteOptions) -> Result<()> {
+    pub(super) fn sync_if_asked(&self, end: u64, options: WriteOptions) -> Result<()> {
         if options.sync && self.options.durability == Durability::None {
             // Without a log, tables are all that lasts. A failure is final, whichever: the write
             // can be seen, and must not count as refused.

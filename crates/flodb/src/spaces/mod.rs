@@ -29,10 +29,14 @@ mod key;
 mod order;
 mod range;
 mod space;
+mod transaction;
+mod transaction_iter;
 
 pub use batch::SpacesBatch;
 pub use iter::SpaceIter;
 pub use space::KeySpace;
+pub use transaction::SpacesTransaction;
+pub use transaction_iter::SpacesTransactionIter;
 
 use crate::batch::Batch;
 use crate::db::{Db, Inner, Snapshot};
@@ -412,12 +416,7 @@ impl Spaces {
     pub fn write(&self, batch: &SpacesBatch, options: WriteOptions) -> Result<()> {
         for space in batch.spaces() {
             space.check()?;
-            if !Arc::ptr_eq(&space.home, &self.shared.home) {
-                return Err(Error::Usage(format!(
-                    "the key space {:?} of the batch is of another store",
-                    space.name
-                )));
-            }
+            space.check_home(&self.shared.home)?;
         }
         self.db.write(batch.batch(), options)
     }

@@ -44,6 +44,16 @@ impl Space {
     }
 }
 
+impl Space {
+    /// Whether it is of the store with this home.
+    pub(super) fn check_home(&self, home: &Arc<()>) -> Result<()> {
+        if Arc::ptr_eq(&self.home, home) {
+            return Ok(());
+        }
+        Err(Error::Usage(format!("the key space {:?} is of another store", self.name)))
+    }
+}
+
 impl fmt::Debug for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Space").field("name", &self.name).finish_non_exhaustive()

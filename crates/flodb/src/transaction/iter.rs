@@ -1,0 +1,410 @@
+//! An iterator of a transaction: the store at the moment of the transaction, and over it what the
+//! transaction has written.
+//!
+//! ```text
+//!   store     a 1    b 2           d 4    e 5         own writes: c put, d deleted, e put
+//!   own                     c 3    d -    e 9
+//!   shown     a 1    b 2    c 3           e 9
+//! ```
+//!
+//! Upward, both sides stand at their first key that is not before the place; downward, at the last
+//! that is not behind it. Where both have a key, the own write counts. A change of direction places
+//! both anew.
+//!
+//! What the iterator has passed is one range of the read set, from where it was placed to the keys
+//! that it has shown. Each move makes it longer, and each seek begins another.
+
+use super::read_set::{High, KeyRange};
+use super::{State, Transaction};
+use crate::error::Result;
+use crate::iterator::Iter;
+use crate::key::Comparator;
+use std::cell::RefCell;
+use std::cmp::Ordering;
+
+/// A write of the transaction: key, and value if it is no delete.
+pub(super) type OwnWrite = (Vec<u8>, Option<Vec<u8>>);
+
+/// Where keys must lie: from the first on, before the second.
+pub(crate) type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    Store,
+    /// The own write; whether the store has its key as well.
+    Own(bool),
+}
+
+/// An iterator over the keys of a store, in both directions, as a transaction sees them: at its
+/// moment, with the writes that it had made when the iterator was made. It starts nowhere.
+///
+/// In a serializable transaction, what it passes counts as read: if others write there before the
+/// commit, that is a conflict.
+pub struct TransactionIter<'t> {
+    state: &'t RefCell<State>,
+    order: Comparator,
+    store: Iter,
+    own: Vec<OwnWrite>,
+    /// Ranges that the transaction has deleted.
+    deleted: Vec<KeyRange>,
+    bounds: Bounds,
+    shown: Shown,
+    is_upward: bool,
+    /// Upward the own write at the place, downward the one behind it.
+    own_at: usize,
+    /// The number of the range in the read set; none if nothing is read or reads are not kept.
+    range: Option<usize>,
+    keeps_reads: bool,
+}
+
+impl<'t> TransactionIter<'t> {
+    pub(super) fn new(
+        transaction: &'t Transaction,
+        store: Iter,
+        order: Comparator,
+        bounds: Bounds,
+    ) -> Self {
+        let state = transaction.state();
+        let mut now = state.borrow_mut();
+        now.iterators += 1;
+        let (own, deleted) = (now.writes.sorted(&order), now.writes.ranges());
+        let keeps_reads = transaction.keeps_reads();
+        TransactionIter {
+            state,
+            order,
+            store,
+            own,
+            deleted,
+            bounds,
+            shown: Shown::Nothing,
+            is_upward: true,
+            own_at: 0,
+            range: None,
+            keeps_reads,
+        }
+    }
+
+    /// Whether it stands on a key.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.shown != Shown::Nothing
+    }
+
+    /// Key and value here; `None` if it stands nowhere.
+    #[must_use]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match self.shown {
+            Shown::Nothing => None,
+            Shown::Store => self.store.entry(),
+            Shown::Own(_) => {
+                let (key, value) = self.own_here()?;
+                Some((key, value.as_deref()?))
+            }
+        }
+    }
+
+    /// Goes to the first key.
+    ///
+    /// # Errors
+    /// A table cannot be read, or is damaged; the iterator is nowhere then. So for all moves.
+    pub fn seek_first(&mut self) -> Result<()> {
+        match self.bounds.0.clone() {
+            Some(low) => self.place_up(Some(&low)),
+            None => self.place_up(None),
+        }
+    }
+
+    /// Goes to the last key.
+    ///
+    /// # Errors
+    /// As for [`TransactionIter::seek_first`].
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.place_down(None)
+    }
+
+    /// Goes to the first key that is not before `target`.
+    ///
+    /// # Errors
+    /// As for [`TransactionIter::seek_first`].
+    pub fn seek(&mut self, target: &[u8]) -> Result<()> {
+        match &self.bounds.0 {
+            Some(low) if self.order.user(target, low).is_lt() => self.seek_first(),
+            _ => self.place_up(Some(target)),
+        }
+    }
+
+    /// Goes to the last key that is not behind `target`.
+    ///
+    /// # Errors
+    /// As for [`TransactionIter::seek_first`].
+    pub fn seek_back(&mut self, target: &[u8]) -> Result<()> {
+        match &self.bounds.1 {
+            Some(high) if self.order.user(target, high).is_ge() => self.seek_last(),
+            _ => self.place_down(Some(target)),
+        }
+    }
+
+    /// Goes one key on; nowhere behind the last. Nothing happens nowhere.
+    ///
+    /// # Errors
+    /// As for [`TransactionIter::seek_first`].
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a step can fail, and lends what it shows: no iterator can"
+    )]
+    pub fn next(&mut self) -> Result<()> {
+        // Nothing happens nowhere.
+        let Some((key, _)) = self.entry() else { return Ok(()) };
+        if !self.is_upward {
+            let key = key.to_vec();
+            self.is_upward = true;
+            self.own_at = self.own_from(&key);
+            let is_own = matches!(self.shown, Shown::Own(_));
+            self.shown = Shown::Nothing;
+            self.store.seek(&key)?;
+            let is_same = self.store.entry().is_some_and(|(other, _)| other == key);
+            self.shown = if is_own { Shown::Own(is_same) } else { Shown::Store };
+        }
+        let shown = std::mem::replace(&mut self.shown, Shown::Nothing);
+        if matches!(shown, Shown::Store | Shown::Own(true)) {
+            self.store.next()?;
+        }
+        self.own_at += usize::from(matches!(shown, Shown::Own(_)));
+        self.find_visible_up()?;
+        self.keep_reads_up();
+        Ok(())
+    }
+
+    /// Goes one key back; nowhere before the first. Nothing happens nowhere.
+    ///
+    /// # Errors
+    /// As for [`TransactionIter::seek_first`].
+    pub fn prev(&mut self) -> Result<()> {
+        // Nothing happens nowhere.
+        let Some((key, _)) = self.entry() else { return Ok(()) };
+        if self.is_upward {
+            let key = key.to_vec();
+            self.is_upward = false;
+            self.own_at = self.own_behind(&key);
+            let is_own = matches!(self.shown, Shown::Own(_));
+            self.shown = Shown::Nothing;
+            self.store.seek_back(&key)?;
+            let is_same = self.store.entry().is_some_and(|(other, _)| other == key);
+            self.shown = if is_own { Shown::Own(is_same) } else { Shown::Store };
+        }
+        let shown = std::mem::replace(&mut self.shown, Shown::Nothing);
+        if matches!(shown, Shown::Store | Shown::Own(true)) {
+            self.store.prev()?;
+        }
+        self.own_at -= usize::from(matches!(shown, Shown::Own(_)));
+        self.find_visible_down()?;
+        self.keep_reads_down();
+        Ok(())
+    }
+
+    fn place_up(&mut self, target: Option<&[u8]>) -> Result<()> {
+        (self.shown, self.is_upward) = (Shown::Nothing, true);
+        match target {
+            Some(target) => self.store.seek(target)?,
+            None => self.store.seek_first()?,
+        }
+        self.own_at = target.map_or(0, |target| self.own_from(target));
+        self.find_visible_up()?;
+        self.begin_range(target.map(<[u8]>::to_vec), self.high_here());
+        Ok(())
+    }
+
+    fn place_down(&mut self, target: Option<&[u8]>) -> Result<()> {
+        (self.shown, self.is_upward) = (Shown::Nothing, false);
+        match (target, &self.bounds.1) {
+            (Some(target), _) => {
+                self.store.seek_back(target)?;
+                self.own_at = self.own_behind(target);
+            }
+            (None, Some(high)) => {
+                // The key itself is outside.
+                self.store.seek_back(high)?;
+                if self.store.entry().is_some_and(|(key, _)| key == &**high) {
+                    self.store.prev()?;
+                }
+                self.own_at = self.own_from(high);
+            }
+            (None, None) => {
+                self.store.seek_last()?;
+                self.own_at = self.own.len();
+            }
+        }
+        self.find_visible_down()?;
+        let high = match (target, &self.bounds.1) {
+            (Some(target), _) => High::With(target.to_vec()),
+            (None, Some(end)) => High::Before(end.clone()),
+            (None, None) => High::Open,
+        };
+        self.begin_range(self.low_here(), high);
+        Ok(())
+    }
+
+    /// From where both sides stand to the first key that is shown.
+    fn find_visible_up(&mut self) -> Result<()> {
+        loop {
+            let store = self.store.entry().map(|(key, _)| key).filter(|key| self.is_below(key));
+            let own = self.own.get(self.own_at);
+            let own = own.filter(|(key, _)| self.is_below(key));
+            match self.shown_of(store, own, Ordering::Less) {
+                Ok(shown) => {
+                    self.shown = shown;
+                    return Ok(());
+                }
+                Err((skips_store, skips_own)) => {
+                    self.own_at += usize::from(skips_own);
+                    if skips_store {
+                        self.store.next()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// From where both sides stand back to the last key that is shown.
+    fn find_visible_down(&mut self) -> Result<()> {
+        loop {
+            let store = self.store.entry().map(|(key, _)| key).filter(|key| self.is_above(key));
+            let own = self.own_at.checked_sub(1).map(|at| &self.own[at]);
+            let own = own.filter(|(key, _)| self.is_above(key));
+            match self.shown_of(store, own, Ordering::Greater) {
+                Ok(shown) => {
+                    self.shown = shown;
+                    return Ok(());
+                }
+                Err((skips_store, skips_own)) => {
+                    self.own_at -= usize::from(skips_own);
+                    if skips_store {
+                        self.store.prev()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Which of the two sides is shown; or which of them is passed: the store, the own write.
+    /// `first` is how the key that comes first stands to the other.
+    fn shown_of(
+        &self,
+        store: Option<&[u8]>,
+        own: Option<&OwnWrite>,
+        first: Ordering,
+    ) -> std::result::Result<Shown, (bool, bool)> {
+        let of_own = |(_, value): &OwnWrite, is_same: bool| match value {
+            Some(_) => Ok(Shown::Own(is_same)),
+            None => Err((is_same, true)),
+        };
+        match (store, own) {
+            (None, None) => Ok(Shown::Nothing),
+            (None, Some(own)) => of_own(own, false),
+            (Some(store), own) => {
+                let ordering = own.map_or(first, |(key, _)| self.order.user(store, key));
+                match own {
+                    Some(own) if ordering == Ordering::Equal => of_own(own, true),
+                    Some(own) if ordering != first => of_own(own, false),
+                    _ if self.is_deleted(store) => Err((true, false)),
+                    _ => Ok(Shown::Store),
+                }
+            }
+        }
+    }
+
+    /// Whether the transaction has deleted the key with a range.
+    fn is_deleted(&self, key: &[u8]) -> bool {
+        let begins = |range: &KeyRange| {
+            range.low.as_deref().is_none_or(|low| self.order.user(low, key).is_le())
+        };
+        self.deleted.iter().any(|range| begins(range) && range.ends_behind(key, &self.order))
+    }
+
+    fn is_below(&self, key: &[u8]) -> bool {
+        self.bounds.1.as_deref().is_none_or(|high| self.order.user(key, high).is_lt())
+    }
+
+    fn is_above(&self, key: &[u8]) -> bool {
+        self.bounds.0.as_deref().is_none_or(|low| self.order.user(key, low).is_ge())
+    }
+
+    fn own_here(&self) -> Option<&OwnWrite> {
+        self.own.get(if self.is_upward { self.own_at } else { self.own_at.checked_sub(1)? })
+    }
+
+    /// The first own write that is not before `key`.
+    fn own_from(&self, key: &[u8]) -> usize {
+        self.own.partition_point(|(own, _)| self.order.user(own, key).is_lt())
+    }
+
+    /// The first own write behind `key`.
+    fn own_behind(&self, key: &[u8]) -> usize {
+        self.own.partition_point(|(own, _)| self.order.user(own, key).is_le())
+    }
+
+    /// Begins the range of a seek.
+    fn begin_range(&mut self, low: Option<Vec<u8>>, high: High) {
+        if self.keeps_reads {
+            self.range = Some(self.state.borrow_mut().reads.add_range(KeyRange { low, high }));
+        }
+    }
+
+    /// Where a range ends that reaches up to the key here, or to the end.
+    fn high_here(&self) -> High {
+        match (self.entry(), &self.bounds.1) {
+            (Some((key, _)), _) => High::With(key.to_vec()),
+            (None, Some(end)) => High::Before(end.clone()),
+            (None, None) => High::Open,
+        }
+    }
+
+    /// Where a range begins that reaches down to the key here, or to the beginning.
+    fn low_here(&self) -> Option<Vec<u8>> {
+        self.entry().map(|(key, _)| key.to_vec()).or_else(|| self.bounds.0.clone())
+    }
+
+    fn keep_reads_up(&mut self) {
+        // Reads are not kept.
+        let Some(number) = self.range else { return };
+        let here = self.entry().map(|(key, _)| key);
+        self.state.borrow_mut().reads.change_range(number, |range| match (&mut range.high, here) {
+            (High::With(high), Some(key)) => {
+                if self.order.user(high, key).is_lt() {
+                    key.clone_into(high);
+                }
+            }
+            (high @ High::With(_), None) => *high = self.high_here(),
+            // It reaches to the end.
+            (High::Open | High::Before(_), _) => {}
+        });
+    }
+
+    fn keep_reads_down(&mut self) {
+        // Reads are not kept.
+        let Some(number) = self.range else { return };
+        let here = self.entry().map(|(key, _)| key);
+        self.state.borrow_mut().reads.change_range(number, |range| match (&mut range.low, here) {
+            (Some(low), Some(key)) => {
+                if self.order.user(key, low).is_lt() {
+                    key.clone_into(low);
+                }
+            }
+            (low, None) => *low = self.low_here(),
+            (None, Some(_)) => {}
+        });
+    }
+}
+
+impl Drop for TransactionIter<'_> {
+    fn drop(&mut self) {
+        self.state.borrow_mut().iterators -= 1;
+    }
+}
+
+impl std::fmt::Debug for TransactionIter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TransactionIter").field("entry", &self.entry()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,241 @@
+//! The writes of a transaction that is not committed: a batch, and where in it each key is.
+//!
+//! ```text
+//!   batch     put a 1 | put b 1 | put a 2 | delete [b, c) | put d 1
+//!   entries      0         1         2            3            4       a: 2, 0   b: 1   d: 4
+//! ```
+//!
+//! The batch is what the log gets, so a commit copies nothing. Of a key, the last write counts; a
+//! range delete counts for all keys of its range, against the writes before it. A return to a save
+//! point cuts the end off.
+
+use super::hash_index::HashIndex;
+use super::read_set::{High, KeyRange};
+use crate::batch::{Batch, Write};
+use crate::key::{Comparator, Kind};
+use std::ops::Range;
+
+/// Bytes of a write beside its key and its value, at most: kind and two lengths.
+const WRITE_BYTES_MAX: usize = 21;
+
+#[derive(Debug, Default)]
+pub(crate) struct WriteBuffer {
+    batch: Batch,
+    entries: Vec<Entry>,
+    index: HashIndex,
+    /// Those of the entries that delete ranges.
+    range_deletes: Vec<usize>,
+}
+
+/// A write, in the bytes of the batch.
+#[derive(Clone, Debug)]
+struct Entry {
+    kind: Kind,
+    begin: usize,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+/// What the buffer says of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Own<'a> {
+    /// Nothing: the store has to be asked.
+    Unknown,
+    Deleted,
+    Value(&'a [u8]),
+}
+
+impl WriteBuffer {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    pub(crate) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// How many writes there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of the batch with one more write, at most.
+    pub(super) fn bytes_with(&self, key: &[u8], value: &[u8]) -> usize {
+        self.batch.bytes() + WRITE_BYTES_MAX + key.len() + value.len()
+    }
+
+    /// Adds a write. `hash` is that of its key.
+    pub(super) fn push(&mut self, write: Write<'_>, hash: u64) {
+        let Write { kind, key, value } = write;
+        let begin = self.batch.bytes();
+        self.batch.reserve(WRITE_BYTES_MAX + key.len() + value.len());
+        self.batch.push(write);
+        let end = self.batch.bytes();
+        let value_at = end - value.len();
+        // A delete has no value, nor the length of one.
+        let value_head = if kind == Kind::Delete { 0 } else { varint_bytes(value.len()) };
+        let key_end = value_at - value_head;
+        if kind == Kind::DeleteRange {
+            self.range_deletes.push(self.entries.len());
+        }
+        let key = key_end - key.len()..key_end;
+        self.entries.push(Entry { kind, begin, key, value: value_at..end });
+        self.index.push(hash);
+    }
+
+    /// Forgets all writes but the first `len`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        // There are no more than that.
+        let Some(first) = self.entries.get(len) else { return };
+        let bytes = first.begin;
+        self.entries.truncate(len);
+        self.index.truncate(len);
+        self.range_deletes.retain(|at| *at < len);
+        self.batch.truncate(bytes, len as u64, self.range_deletes.len() as u64);
+    }
+
+    /// What the key would hold after a commit, as far as that is known here.
+    pub(super) fn get(&self, key: &[u8], hash: u64, order: &Comparator) -> Own<'_> {
+        let is_it = |at: usize| {
+            let entry = &self.entries[at];
+            entry.kind != Kind::DeleteRange && self.bytes(&entry.key) == key
+        };
+        let found = self.index.find(hash, is_it);
+        let is_before = |at: &&usize| found.is_none_or(|found| found < **at);
+        let mut later = self.range_deletes.iter().rev().take_while(is_before);
+        if later.any(|at| self.covers(*at, key, order)) {
+            return Own::Deleted;
+        }
+        match found.map(|at| &self.entries[at]) {
+            None => Own::Unknown,
+            Some(entry) if entry.kind == Kind::Put => Own::Value(self.bytes(&entry.value)),
+            Some(_) => Own::Deleted,
+        }
+    }
+
+    /// The keys that were written one by one, with their hashes; some of them several times.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let entries = self.entries.iter().zip(self.index.hashes());
+        let of_keys = entries.filter(|(entry, _)| entry.kind != Kind::DeleteRange);
+        of_keys.map(|(entry, hash)| (self.bytes(&entry.key), *hash))
+    }
+
+    /// The hash of the key of each write, in the order of the batch.
+    pub(crate) fn hashes(&self) -> &[u64] {
+        self.index.hashes()
+    }
+
+    /// The ranges that are deleted.
+    pub(crate) fn ranges(&self) -> Vec<KeyRange> {
+        let range = |at: &usize| {
+            let entry = &self.entries[*at];
+            let bytes = |part| self.bytes(part).to_vec();
+            let high = High::Before(bytes(&entry.value));
+            KeyRange { low: Some(bytes(&entry.key)), high }
+        };
+        self.range_deletes.iter().map(range).collect()
+    }
+
+    /// The last write of each key, in order: its value, or that it is deleted. Keys of which a
+    /// range delete is the last write are not among them.
+    pub(super) fn sorted(&self, order: &Comparator) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let is_of_key = |at: &usize| self.entries[*at].kind != Kind::DeleteRange;
+        let mut entries: Vec<usize> = (0..self.entries.len()).filter(is_of_key).collect();
+        let key = |at: usize| self.bytes(&self.entries[at].key);
+        entries.sort_by(|a, b| order.user(key(*a), key(*b)).then(b.cmp(a)));
+        entries.dedup_by(|later, kept| key(*later) == key(*kept));
+        entries.retain(|at| {
+            let mut later = self.range_deletes.iter().rev().take_while(|other| *other > at);
+            !later.any(|other| self.covers(*other, key(*at), order))
+        });
+        let copy = |at: usize| {
+            let entry = &self.entries[at];
+            let value = (entry.kind == Kind::Put).then(|| self.bytes(&entry.value).to_vec());
+            (key(at).to_vec(), value)
+        };
+        entries.into_iter().map(copy).collect()
+    }
+
+    /// Whether the range delete at `at` has the key in its range.
+    fn covers(&self, at: usize, key: &[u8], order: &Comparator) -> bool {
+        let range = &self.entries[at];
+        let (from, to) = (self.bytes(&range.key), self.bytes(&range.value));
+        order.user(from, key).is_le() && order.user(key, to).is_lt()
+    }
+
+    fn bytes(&self, part: &Range<usize>) -> &[u8] {
+        &self.batch.entries()[part.clone()]
+    }
+}
+
+/// Bytes of a varint.
+fn varint_bytes(value: usize) -> usize {
+    (usize::BITS - value.leading_zeros()).div_ceil(7).max(1) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::hash;
+    use keyrack_testkit::random::{Announced, Draw, seeds};
+    use std::collections::BTreeMap;
+
+    fn key(draw: &mut Draw) -> Vec<u8> {
+        vec![b'k'; draw.below(3)].into_iter().chain([draw.below(20) as u8]).collect()
+    }
+
+    /// What a list of writes says of a key: nothing, deleted, or a value.
+    fn expected(list: &[(Kind, Vec<u8>, Vec<u8>)], key: &[u8]) -> Option<Option<Vec<u8>>> {
+        let mut writes = list.iter().rev();
+        let found = writes.find(|(kind, from, to)| match kind {
+            Kind::DeleteRange => &**from <= key && key < &**to,
+            _ => from == key,
+        });
+        found.map(|(kind, _, value)| (*kind == Kind::Put).then(|| value.clone()))
+    }
+
+    #[test]
+    fn a_buffer_answers_as_the_list_of_its_writes() {
+        let order = Comparator::Bytewise;
+        for seed in seeds() {
+            let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
+            let (mut buffer, mut list) = (WriteBuffer::default(), Vec::new());
+            for _ in 0..1_500 {
+                let (one, other) = (key(&mut draw), key(&mut draw));
+                let (kind, value) = match draw.below(24) {
+                    0 => (Kind::DeleteRange, other),
+                    1..6 => (Kind::Delete, Vec::new()),
+                    _ => (Kind::Put, vec![b'v'; [0, 5, 127, 128, 20_000][draw.below(5)]]),
+                };
+                buffer.push(Write { kind, key: &one, value: &value }, hash(&one));
+                list.push((kind, one, value));
+                if draw.one_in(30) {
+                    let len = list.len() - draw.below(list.len().min(40));
+                    buffer.truncate(len);
+                    list.truncate(len);
+                }
+                let asked = key(&mut draw);
+                let got = buffer.get(&asked, hash(&asked), &order);
+                let got = match got {
+                    Own::Unknown => None,
+                    Own::Deleted => Some(None),
+                    Own::Value(value) => Some(Some(value.to_vec())),
+                };
+                assert_eq!(got, expected(&list, &asked), "{asked:?}");
+                assert_eq!((buffer.len(), buffer.batch().len()), (list.len(), list.len() as u64));
+            }
+            let sorted = buffer.sorted(&order);
+            let shown: BTreeMap<_, _> = sorted.iter().cloned().collect();
+            assert_eq!(shown.len(), sorted.len(), "a key comes twice");
+            assert!(sorted.is_sorted_by(|a, b| a.0 < b.0));
+            for (key, value) in &sorted {
+                assert_eq!(expected(&list, key).as_ref(), Some(value));
+            }
+            let writes: Vec<_> = buffer.batch().writes().collect();
+            assert_eq!(writes.len(), list.len());
+            for (write, (kind, key, value)) in writes.iter().zip(&list) {
+                assert_eq!((write.kind, write.key, write.value), (*kind, &key[..], &value[..]));
+            }
+        }
+    }
+}
