@@ -235,6 +235,11 @@ impl Batch {
         self.entries.reserve(bytes);
     }
 
+    /// Bytes of writes that it has memory for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
     /// Removes all writes but those that are in the first `bytes`: the first `count`, of which
     /// `ranges` remove ranges.
     pub(crate) fn truncate(&mut self, bytes: usize, count: u64, ranges: u64) {

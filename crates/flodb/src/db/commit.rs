@@ -111,11 +111,9 @@ impl Inner {
             self.check(checks, since)?;
             let _every = locks.lock_every();
             self.commit_locked(checks, writes, since)
-        } else if let Some((_, hash)) = writes.keys().next().filter(|_| writes.batch().len() == 1)
-            && checks.reads.is_empty()
-        {
+        } else if let Some((write, hash)) = writes.single().filter(|_| checks.reads.is_empty()) {
             let _one = locks.lock(hash);
-            self.commit_locked(checks, writes, since)
+            self.check(checks, since).and_then(|()| self.log_one(write, hash))
         } else {
             let hashes = checks.reads.keys().chain(writes.keys()).map(|(_, hash)| hash);
             let _all = locks.lock_all(hashes);

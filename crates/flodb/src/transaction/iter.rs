@@ -68,7 +68,7 @@ impl<'t> TransactionIter<'t> {
         let state = transaction.state();
         let mut now = state.borrow_mut();
         now.iterators += 1;
-        let (own, deleted) = (now.writes.sorted(&order), now.writes.ranges());
+        let (own, deleted) = (now.sets.writes.sorted(&order), now.sets.writes.ranges());
         let keeps_reads = transaction.keeps_reads();
         TransactionIter {
             state,
@@ -347,7 +347,7 @@ impl<'t> TransactionIter<'t> {
     /// Begins the range of a seek.
     fn begin_range(&mut self, low: Option<Vec<u8>>, high: High) {
         if self.keeps_reads {
-            self.range = Some(self.state.borrow_mut().reads.add_range(KeyRange { low, high }));
+            self.range = Some(self.state.borrow_mut().sets.reads.add_range(KeyRange { low, high }));
         }
     }
 
@@ -369,15 +369,17 @@ impl<'t> TransactionIter<'t> {
         // Reads are not kept.
         let Some(number) = self.range else { return };
         let here = self.entry().map(|(key, _)| key);
-        self.state.borrow_mut().reads.change_range(number, |range| match (&mut range.high, here) {
-            (High::With(high), Some(key)) => {
-                if self.order.user(high, key).is_lt() {
-                    key.clone_into(high);
+        self.state.borrow_mut().sets.reads.change_range(number, |range| {
+            match (&mut range.high, here) {
+                (High::With(high), Some(key)) => {
+                    if self.order.user(high, key).is_lt() {
+                        key.clone_into(high);
+                    }
                 }
+                (high @ High::With(_), None) => *high = self.high_here(),
+                // It reaches to the end.
+                (High::Open | High::Before(_), _) => {}
             }
-            (high @ High::With(_), None) => *high = self.high_here(),
-            // It reaches to the end.
-            (High::Open | High::Before(_), _) => {}
         });
     }
 
@@ -385,14 +387,16 @@ impl<'t> TransactionIter<'t> {
         // Reads are not kept.
         let Some(number) = self.range else { return };
         let here = self.entry().map(|(key, _)| key);
-        self.state.borrow_mut().reads.change_range(number, |range| match (&mut range.low, here) {
-            (Some(low), Some(key)) => {
-                if self.order.user(key, low).is_lt() {
-                    key.clone_into(low);
+        self.state.borrow_mut().sets.reads.change_range(number, |range| {
+            match (&mut range.low, here) {
+                (Some(low), Some(key)) => {
+                    if self.order.user(key, low).is_lt() {
+                        key.clone_into(low);
+                    }
                 }
+                (low, None) => *low = self.low_here(),
+                (None, Some(_)) => {}
             }
-            (low, None) => *low = self.low_here(),
-            (None, Some(_)) => {}
         });
     }
 }

@@ -40,6 +40,7 @@ mod hash_index;
 mod iter;
 mod read_set;
 mod row_locks;
+mod sets;
 mod write_buffer;
 
 #[cfg(test)]
@@ -60,6 +61,7 @@ use crate::key::Kind;
 use crate::table::ReadOptions;
 use iter::Bounds;
 use row_locks::{Deadlock, HeldRows};
+use sets::OwnSets;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::fmt;
@@ -107,8 +109,7 @@ pub struct Transaction {
 
 struct State {
     snapshot: Snapshot,
-    reads: ReadSet,
-    writes: WriteBuffer,
+    sets: OwnSets,
     rows: HeldRows,
     /// The number of writes at each save point.
     save_points: Vec<usize>,
@@ -122,8 +123,7 @@ impl Transaction {
     fn begin(db: &Db, options: TransactionOptions) -> Self {
         let state = State {
             snapshot: db.snapshot(),
-            reads: ReadSet::default(),
-            writes: WriteBuffer::default(),
+            sets: OwnSets::new(),
             rows: HeldRows::default(),
             save_points: Vec::new(),
             iterators: 0,
@@ -359,7 +359,7 @@ impl Transaction {
         if inner.first_change(&Checks::of_reads(&wanted), since)?.is_some() {
             self.move_to_now(&mut state, key)?;
         }
-        state.reads.add_key(key, hash);
+        state.sets.reads.add_key(key, hash);
         let own = match self.own(&state, key, hash) {
             Own::Unknown => None,
             Own::Deleted => Some(None),
@@ -382,7 +382,7 @@ impl Transaction {
         }
         let now = self.db.snapshot();
         let since = state.snapshot.pinned.sequence();
-        let seen = Checks::of(&state.reads, &state.writes, !self.keeps_reads());
+        let seen = Checks::of(&state.sets.reads, &state.sets.writes, !self.keeps_reads());
         match self.db.inner().first_change_up_to(&seen, since, &now)? {
             Some(changed) => conflict(changed),
             None => {
@@ -461,7 +461,7 @@ impl Transaction {
     fn write(&self, write: Write<'_>) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let (bytes, most) =
-            (state.writes.bytes_with(write.key, write.value), self.db.batch_bytes_max());
+            (state.sets.writes.bytes_with(write.key, write.value), self.db.batch_bytes_max());
         if bytes > most {
             let (kib, most) = (bytes.div_ceil(1024), most / 1024);
             return Err(Error::Usage(format!(
@@ -469,7 +469,7 @@ impl Transaction {
                  segments, or several transactions"
             )));
         }
-        state.writes.push(write, hash(write.key));
+        state.sets.writes.push(write, hash(write.key));
         Ok(())
     }
 
@@ -490,7 +490,7 @@ impl Transaction {
     /// ```
     pub fn save_point(&self) {
         let mut state = self.state.borrow_mut();
-        let writes = state.writes.len();
+        let writes = state.sets.writes.len();
         state.save_points.push(writes);
     }
 
@@ -511,7 +511,7 @@ impl Transaction {
     pub fn roll_back_to_save_point(&self) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let writes = state.save_points.pop().ok_or_else(no_save_point)?;
-        state.writes.truncate(writes);
+        state.sets.writes.truncate(writes);
         Ok(())
     }
 
@@ -549,7 +549,7 @@ impl Transaction {
     /// ```
     #[must_use]
     pub fn writes(&self) -> usize {
-        self.state.borrow().writes.len()
+        self.state.borrow().sets.writes.len()
     }
 
     /// Applies the writes as one, each after those before it, if nothing has changed that the
@@ -571,10 +571,10 @@ impl Transaction {
     /// As for [`Db::put`]; then the writes may or may not be there, all or none of them.
     pub fn commit(self) -> Result<()> {
         let state = self.state.borrow();
-        if state.writes.is_empty() {
+        if state.sets.writes.is_empty() {
             return Ok(());
         }
-        let checks = Checks::of(&state.reads, &state.writes, !self.keeps_reads());
+        let checks = Checks::of(&state.sets.reads, &state.sets.writes, !self.keeps_reads());
         let since = state.snapshot.pinned.sequence();
         self.db.inner().commit(&checks, since, self.options.write)
     }
@@ -596,10 +596,10 @@ impl Transaction {
     }
 
     fn own<'s>(&self, state: &'s State, key: &[u8], hash: u64) -> Own<'s> {
-        if state.writes.is_empty() {
+        if state.sets.writes.is_empty() {
             return Own::Unknown;
         }
-        state.writes.get(key, hash, &self.db.inner().options.comparator)
+        state.sets.writes.get(key, hash, &self.db.inner().options.comparator)
     }
 
     fn state(&self) -> &RefCell<State> {
@@ -615,7 +615,7 @@ impl Transaction {
 impl State {
     fn keep_read(&mut self, isolation: Isolation, key: &[u8], hash: u64) {
         match isolation {
-            Isolation::Serializable => self.reads.add_key(key, hash),
+            Isolation::Serializable => self.sets.reads.add_key(key, hash),
             Isolation::Snapshot => self.has_unchecked_reads = true,
         }
     }
@@ -635,7 +635,7 @@ impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Transaction");
         if let Ok(state) = self.state.try_borrow() {
-            shown.field("writes", &state.writes.len());
+            shown.field("writes", &state.sets.writes.len());
         }
         shown.field("options", &self.options).finish_non_exhaustive()
     }

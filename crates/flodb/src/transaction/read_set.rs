@@ -114,6 +114,20 @@ impl ReadSet {
         self.limit();
     }
 
+    /// Removes everything, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.keys.clear();
+        self.index.truncate(0);
+        self.ranges.clear();
+        (self.range_bytes, self.is_all) = (0, false);
+    }
+
+    /// Bytes of memory that it keeps for keys.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.bytes.capacity() + KEY_BYTES * self.keys.capacity()
+    }
+
     fn limit(&mut self) {
         let keys = self.bytes.len() + KEY_BYTES * self.keys.len();
         if keys + self.range_bytes > BYTES_MAX {

@@ -180,20 +180,21 @@ impl Run {
             }
             Some(Bug::UncheckedReads) => {
                 let state = transaction.state.borrow();
-                self.db.write(state.writes.batch(), WriteOptions::default())
+                self.db.write(state.sets.writes.batch(), WriteOptions::default())
             }
             Some(Bug::SplitCommit) => {
                 let mut state = transaction.state.borrow_mut();
                 let rest: Vec<(Vec<u8>, Vec<u8>)> = state
+                    .sets
                     .writes
                     .batch()
                     .writes()
                     .skip(1)
                     .map(|write| (write.key.to_vec(), write.value.to_vec()))
                     .collect();
-                state.writes.truncate(1);
+                state.sets.writes.truncate(1);
                 let are_writes_checked = !transaction.keeps_reads();
-                let checks = Checks::of(&state.reads, &state.writes, are_writes_checked);
+                let checks = Checks::of(&state.sets.reads, &state.sets.writes, are_writes_checked);
                 let since = state.snapshot.pinned.sequence();
                 self.db.inner().commit(&checks, since, WriteOptions::default())?;
                 for (key, value) in rest {

@@ -54,6 +54,27 @@ impl WriteBuffer {
         &self.batch
     }
 
+    /// Removes everything, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.batch.clear();
+        self.entries.clear();
+        self.index.truncate(0);
+        self.range_deletes.clear();
+    }
+
+    /// Bytes of memory that it keeps.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.batch.capacity() + size_of::<Entry>() * self.entries.capacity()
+    }
+
+    /// The write and the hash of its key, if there is a single one, and of a key.
+    pub(crate) fn single(&self) -> Option<(Write<'_>, u64)> {
+        let [entry] = &self.entries[..] else { return None };
+        let (key, value) = (self.bytes(&entry.key), self.bytes(&entry.value));
+        let write = Write { kind: entry.kind, key, value };
+        (entry.kind != Kind::DeleteRange).then_some((write, self.hashes()[0]))
+    }
+
     /// How many writes there are.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
