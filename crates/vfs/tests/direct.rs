@@ -1,5 +1,6 @@
 //! Files that are written past the page cache (`File::map_direct`): what the real file system and
-//! the simulated one do alike, and what a power loss, a fault and a full disk do in a simulated one.
+//! the simulated one do alike, and what a power loss, a fault and a full disk do in a simulated
+//! one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
