@@ -71,8 +71,10 @@ const ABSENT: [&str; 7] = [
 ];
 
 /// Sentences that say so of something else than the thing that they name.
-const NOT_ABOUT_IT: [(&str, &str); 1] =
-    [("`rows` is absent where the workload is not a job", "a field of a record")];
+const NOT_ABOUT_IT: [(&str, &str); 2] = [
+    ("`rows` is absent where the workload is not a job", "a field of a record"),
+    ("Error texts begin as LevelDB's do", "the beginning of a message"),
+];
 
 #[test]
 fn pages_name_no_option_command_or_engine_that_does_not_exist() {
