@@ -356,8 +356,11 @@ impl Files {
         let [current, before] = self.window.load(&guard).0.clone();
         let old = current.expect("a segment with records is in the window");
         debug_assert_eq!(old.start, number * self.options.segment_bytes);
-        let more = if limit < DOUBLED_BYTES_MAX { limit } else { limit / 4 };
-        let space = end.max(limit + more).next_multiple_of(PAGE_BYTES).min(old.bytes);
+        let mut space = limit.max(PAGE_BYTES);
+        while space < end {
+            space += if space < DOUBLED_BYTES_MAX { space } else { space / 4 };
+        }
+        let space = space.next_multiple_of(PAGE_BYTES).min(old.bytes);
         let file = self.fs.open(&old.path, &OpenOptions::new().read(true).write(true))?;
         let mapping = if old.is_direct {
             // Only what nobody writes yet: where space cannot be reserved, zeros are written.
