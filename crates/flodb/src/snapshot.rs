@@ -5,8 +5,9 @@
 //!   oldest   read the number that is visible        | fence | look at all slots, and at the list
 //! ```
 //!
-//! A pin takes no lock and writes one cache line of its own, so that a transaction can begin with
-//! one. If `oldest` misses a slot, its fence came before that of the pin. Then the pin reads its
+//! A pin takes no lock, so that a transaction can begin with one. It writes its slot, a cache line
+//! that is mostly the thread's own, and the reference count of the slots, which all threads share.
+//! If `oldest` misses a slot, its fence came before that of the pin. Then the pin reads its
 //! number after `oldest` has read one, and numbers only grow: what is pinned is not older than the
 //! result. Pins beyond the slots, and copies of a pin, are in the list. A copy is made while its
 //! original lives, and `oldest` looks at the slots while it holds the lock of the list: so it sees

@@ -73,8 +73,10 @@ impl Db {
     /// begins again, with a new transaction; it runs `act` up to `attempts` times, and at least
     /// once. If `act` fails, nothing is written.
     ///
-    /// Whenever one transaction conflicts, another one has committed. So a program makes progress,
-    /// however many threads retry.
+    /// Whenever one transaction conflicts, a write has happened: the commit of another transaction,
+    /// or a plain write. So threads that write through transactions alone make progress as a whole,
+    /// however many retry. A single one may fail each time, and so may all of them while plain
+    /// writes keep changing what they read.
     ///
     /// ```
     /// use keyrack_flodb::{Db, Options};

@@ -2,7 +2,7 @@
 //! of what was read has changed.
 //!
 //! ```text
-//!   begin     pin the visible sequence number S               no lock, one cache line of its own
+//!   begin     pin the visible sequence number S               no lock; cost: see `snapshot`
 //!   read      own writes, else the store at S; the key, or the range passed, is kept
 //!   write     into a buffer, which is the batch that the log gets
 //!   commit    key locks of all keys read and written, every lock if ranges are among them
@@ -324,7 +324,11 @@ impl Transaction {
     /// Transactions that only [`get`](Transaction::get) the key, and plain writes, do not wait.
     /// If one of them changes the key, this transaction conflicts.
     ///
-    /// Two transactions of one thread that want the same key would wait forever.
+    /// Nothing but the end of its owner frees a row: there is no timeout, and an owner that is open
+    /// and idle keeps all others waiting. Two transactions of one thread that want the same key
+    /// wait forever. So may a call from the closure of [`Db::update`], whose key lock the owner's
+    /// commit may need. A call from a visitor of a read keeps memory from being freed while it
+    /// waits. Call it from neither.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};
@@ -344,7 +348,8 @@ impl Transaction {
     /// perhaps. [`Error::Conflict`] if the key has changed and the transaction cannot move, since
     /// something that it has seen has changed as well; always so while one of its iterators is in
     /// use, or after other reads under snapshot isolation. As for [`Transaction::get`]. After an
-    /// error the transaction has what it had before; after a conflict, also the row.
+    /// error the transaction has the reads and writes that it had before. After a deadlock it does
+    /// not have the row; after any other error it has the row until it ends.
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (inner, hash) = (self.db.inner(), hash(key));
         // Nobody else has the state while this waits: a transaction belongs to one thread.
