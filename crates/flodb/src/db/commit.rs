@@ -34,6 +34,7 @@ use crate::transaction::{KeyRange, ReadSet, WriteBuffer};
 use crate::version::LEVELS;
 use keyrack_concurrent::pin;
 use keyrack_store::WriteOptions;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What must not have changed for a commit.
@@ -249,7 +250,7 @@ impl Inner {
                 return Ok(Some(key));
             }
             let mut cursor = memtable.cursor(span.upto);
-            if let Some(key) = self.written_within(&mut cursor, ranges, span)? {
+            if let Some(key) = self.written_within(&mut cursor, &self.dir, ranges, span)? {
                 return Ok(Some(key));
             }
         }
@@ -270,7 +271,7 @@ impl Inner {
                 return Ok(Some(key));
             }
             let mut cursor = table.cursor(ReadOptions::default());
-            if let Some(key) = self.written_within(&mut cursor, &ranges, span)? {
+            if let Some(key) = self.written_within(&mut cursor, table.path(), &ranges, span)? {
                 return Ok(Some(key));
             }
         }
@@ -294,10 +295,11 @@ impl Inner {
         })
     }
 
-    /// A key in one of the ranges of which the cursor has an entry of `span`.
+    /// A key in one of the ranges of which the cursor, which reads `path`, has an entry of `span`.
     fn written_within(
         &self,
         cursor: &mut impl Cursor,
+        path: &Path,
         ranges: &[&KeyRange],
         span: Span,
     ) -> Result<Option<Vec<u8>>> {
@@ -312,7 +314,9 @@ impl Inner {
                 }
                 None => cursor.seek_first()?,
             }
-            while let Some(entry) = cursor.key().and_then(key::parse) {
+            while let Some(key) = cursor.key() {
+                let entry = key::parse(key)
+                    .ok_or_else(|| Error::corruption(path, 0, "an entry of an unknown kind"))?;
                 if !range.ends_behind(entry.user, order) {
                     break;
                 }
@@ -335,4 +339,75 @@ fn newer(read_state: &ReadState, span: Span) -> impl Iterator<Item = &Arc<Memtab
         is_over = !memtable.begins_after(span.since);
         !is_before
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::options::Options;
+    use keyrack_vfs::MemFs;
+
+    /// Internal keys in their order.
+    struct Keys {
+        keys: Vec<Vec<u8>>,
+        at: usize,
+    }
+
+    impl Cursor for Keys {
+        fn seek_first(&mut self) -> Result<()> {
+            self.at = 0;
+            Ok(())
+        }
+
+        fn seek_last(&mut self) -> Result<()> {
+            unreachable!("a scan goes on")
+        }
+
+        fn seek(&mut self, _target: &[u8]) -> Result<()> {
+            self.seek_first()
+        }
+
+        fn next(&mut self) -> Result<()> {
+            self.at += 1;
+            Ok(())
+        }
+
+        fn prev(&mut self) -> Result<()> {
+            unreachable!("a scan goes on")
+        }
+
+        fn entry(&self) -> Option<(&[u8], &[u8])> {
+            self.keys.get(self.at).map(|key| (&key[..], &b""[..]))
+        }
+
+        fn repeats(&self) -> bool {
+            false
+        }
+
+        fn may_repeat_before(&self) -> bool {
+            false
+        }
+    }
+
+    /// The scan does not end as if nothing had changed behind a key that nobody can read.
+    #[test]
+    fn a_damaged_key_is_no_end_of_a_scan() {
+        let fs = Arc::new(MemFs::new());
+        let db = Db::open_in(fs, Path::new("/store"), Options::default()).unwrap();
+        let internal = |user: &[u8], sequence| {
+            let mut key = Vec::new();
+            key::append(&mut key, user, sequence, Kind::Put);
+            key
+        };
+        let mut damaged = internal(b"b", 1);
+        damaged[1] = 0xff;
+        let keys = vec![internal(b"a", 1), damaged, internal(b"c", 9)];
+        let (path, span) = (Path::new("/store/7.sst"), Span { since: 5, upto: 10 });
+        let found =
+            db.inner().written_within(&mut Keys { keys, at: 0 }, path, &[&KeyRange::ALL], span);
+        let error = found.unwrap_err();
+        let Error::Corruption { path: at, .. } = error else { panic!("{error}") };
+        assert_eq!(at, path);
+    }
 }
