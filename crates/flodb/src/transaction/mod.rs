@@ -558,7 +558,9 @@ impl Transaction {
     }
 
     /// Applies the writes as one, each after those before it, if nothing has changed that the
-    /// [`Isolation`] protects. Without writes, nothing is checked: all reads were of one moment.
+    /// [`Isolation`] protects. Without writes, nothing is checked: all reads were of one moment. If
+    /// the commit is to be durable, the writes that a transaction has seen are durable afterwards,
+    /// also if it has none itself.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};
@@ -576,9 +578,6 @@ impl Transaction {
     /// As for [`Db::put`]; then the writes may or may not be there, all or none of them.
     pub fn commit(self) -> Result<()> {
         let state = self.state.borrow();
-        if state.sets.writes.is_empty() {
-            return Ok(());
-        }
         let checks = Checks::of(&state.sets.reads, &state.sets.writes, !self.keeps_reads());
         let since = state.snapshot.pinned.sequence();
         self.db.inner().commit(&checks, since, self.options.write)

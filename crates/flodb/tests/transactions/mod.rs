@@ -10,7 +10,7 @@ use keyrack_flodb::{
     ReadOptions, Result, Spaces, SstWriter, Transaction, TransactionIter, TransactionOptions,
     WriteOptions,
 };
-use keyrack_vfs::{Fault, FaultFs, FaultPlan, MemFs, Operation};
+use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, MemFs, Operation};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -481,6 +481,44 @@ fn a_store_for_reading_only_has_transactions_that_read() {
     transaction.put(b"x", b"2").unwrap();
     assert!(transaction.commit().is_err());
     db.transaction().commit().unwrap();
+    synced(&db).commit().unwrap();
+}
+
+fn synced(db: &Db) -> Transaction {
+    let write = WriteOptions { sync: true };
+    db.transaction_with(TransactionOptions { write, ..TransactionOptions::default() })
+}
+
+/// Who is told that a read is durable must not lose what it has shown.
+#[test]
+fn a_synced_commit_of_reads_makes_them_durable() {
+    for durability in [Durability::Os, Durability::None] {
+        let fs = MemFs::new();
+        let db = open(&fs, Options { durability, ..idle() });
+        let kept = || {
+            let image = fs.crash_image(1, CrashPolicy::DropAll);
+            open(&image, Options { durability, ..idle() }).get(b"x").unwrap()
+        };
+        db.put(b"x", b"1").unwrap();
+        let transaction = begin(&db, Isolation::Serializable);
+        assert_eq!(get(&transaction, b"x").as_deref(), Some("1"));
+        transaction.commit().unwrap();
+        assert_eq!(kept(), None, "without a sync");
+        let [transaction, late] = [synced(&db), synced(&db)];
+        assert_eq!(get(&transaction, b"x").as_deref(), Some("1"));
+        transaction.commit().unwrap();
+        assert_eq!(kept().as_deref(), Some(&b"1"[..]), "{durability:?}");
+        db.close().unwrap();
+        late.commit().unwrap();
+    }
+
+    let fs = FaultFs::new(Arc::new(MemFs::new()));
+    let db = open(&fs, Options { durability: Durability::Os, ..idle() });
+    db.put(b"x", b"1").unwrap();
+    fs.arm(FaultPlan::from_then_on(1, Fault::Io).only(&[Operation::Flush, Operation::Sync]));
+    assert!(synced(&db).commit().is_err());
+    assert!(matches!(synced(&db).commit(), Err(Error::Poisoned(_))));
+    db.transaction().commit().unwrap();
 }
 
 /// Many transactions at a time, more than a store has places for, over flushes and compactions.
@@ -577,7 +615,7 @@ fn a_commit_survives_as_a_batch_does() {
         transaction.put(b"b", b"3")
     })
     .unwrap();
-    let lost = fs.crash_image(1, keyrack_vfs::CrashPolicy::DropAll);
+    let lost = fs.crash_image(1, CrashPolicy::DropAll);
     let db = try_open(&lost, idle()).unwrap();
     let expected = [(b"a".to_vec(), b"2".to_vec()), (b"b".to_vec(), b"3".to_vec())];
     assert_eq!(rows(&db), BTreeMap::from(expected));
