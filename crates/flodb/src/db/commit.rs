@@ -15,8 +15,11 @@
 //! those count that have something newer than S, which a read state knows of each level. Tables
 //! from outside may be newer than a memtable, so a look at memtables does not end the check.
 //!
-//! A transaction with ranges is also checked before it takes the locks. A conflict is mostly found
-//! then, and the memtables' tails are sorted, so that little is left to sort under the locks.
+//! A transaction with ranges, or with many keys, is checked before it takes the locks. A conflict
+//! is mostly found then. Under the locks the check goes on where the first one ended. It looks for
+//! what was written meanwhile alone, so it reads no table but those flushed or ingested meanwhile.
+//! If anything was written, the entries that a range has in the active memtable are passed again.
+//! Neither check of this sort holds a guard, under which no memory is freed.
 
 use super::append::{Record, size_of};
 use super::read::ReadPoint;
@@ -36,6 +39,9 @@ use keyrack_concurrent::pin;
 use keyrack_store::{Durability, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
+
+/// So many keys are looked up under the locks without a look at them before.
+const UNSEEN_KEYS_MAX: usize = 64;
 
 /// What must not have changed for a commit.
 pub(crate) struct Checks<'a> {
@@ -76,6 +82,11 @@ impl<'a> Checks<'a> {
         self.ranges().next().is_some()
     }
 
+    /// Whether a look at all of it takes so long that it should not be under locks, or a guard.
+    fn are_long(&self) -> bool {
+        self.has_ranges() || self.keys().nth(UNSEEN_KEYS_MAX).is_some()
+    }
+
     fn is_empty(&self) -> bool {
         self.reads.is_empty() && !self.are_writes_checked
     }
@@ -107,14 +118,16 @@ impl Inner {
             return self.commit_reads(options);
         };
         self.admit(RECORD_BYTES + writes.batch().entries().len())?;
+        let since = if checks.are_long() { self.check(checks, since)? } else { since };
+        #[cfg(test)]
+        tests::before_the_locks();
         let locks = &self.write_path.key_locks;
         let end = if checks.has_ranges() || writes.batch().has_ranges() {
-            self.check(checks, since)?;
             let _every = locks.lock_every();
             self.commit_locked(checks, writes, since)
         } else if let Some((write, hash)) = writes.single().filter(|_| checks.reads.is_empty()) {
             let _one = locks.lock(hash);
-            self.check(checks, since).and_then(|()| self.log_one(write, hash))
+            self.check(checks, since).and_then(|_| self.log_one(write, hash))
         } else {
             let hashes = checks.reads.keys().chain(writes.keys()).map(|(_, hash)| hash);
             let _all = locks.lock_all(hashes);
@@ -147,21 +160,20 @@ impl Inner {
         self.append(Record { parts: &parts, size, writes: batch.writes().zip(hashes) })
     }
 
-    fn check(&self, checks: &Checks<'_>, since: u64) -> Result<()> {
+    /// Returns the moment up to which nothing has changed since `since`.
+    fn check(&self, checks: &Checks<'_>, since: u64) -> Result<u64> {
         if checks.is_empty() {
-            return Ok(());
+            return Ok(since);
         }
-        match self.first_change(checks, since)? {
-            Some(key) => Err(Error::Conflict { key, space: None }),
-            None => Ok(()),
+        match self.first_change_at(checks, since, None)? {
+            (Some(key), _) => Err(Error::Conflict { key, space: None }),
+            (None, upto) => Ok(upto),
         }
     }
 
     /// A key of what is checked that has changed after `since`, up to now.
     pub(crate) fn first_change(&self, checks: &Checks<'_>, since: u64) -> Result<Option<Vec<u8>>> {
-        let guard = pin();
-        let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
-        self.first_change_in(read_state, checks, Span { since, upto: sequence })
+        Ok(self.first_change_at(checks, since, None)?.0)
     }
 
     /// The same up to the moment of a snapshot.
@@ -171,9 +183,23 @@ impl Inner {
         since: u64,
         snapshot: &Snapshot,
     ) -> Result<Option<Vec<u8>>> {
+        Ok(self.first_change_at(checks, since, Some(snapshot))?.0)
+    }
+
+    /// The same, and up to which moment it was looked.
+    fn first_change_at(
+        &self,
+        checks: &Checks<'_>,
+        since: u64,
+        snapshot: Option<&Snapshot>,
+    ) -> Result<(Option<Vec<u8>>, u64)> {
+        if checks.are_long() {
+            let (read_state, upto) = self.read_point(&pin(), snapshot).to_keep();
+            return Ok((self.first_change_in(&read_state, checks, Span { since, upto })?, upto));
+        }
         let guard = pin();
-        let ReadPoint { read_state, sequence } = self.read_point(&guard, Some(snapshot));
-        self.first_change_in(read_state, checks, Span { since, upto: sequence })
+        let ReadPoint { read_state, sequence: upto } = self.read_point(&guard, snapshot);
+        Ok((self.first_change_in(read_state, checks, Span { since, upto })?, upto))
     }
 
     fn first_change_in(
@@ -246,6 +272,8 @@ impl Inner {
         if table.range_tombstones().is_some_and(|ranges| ranges.newest(key, upto) > Some(since)) {
             return Ok(true);
         }
+        #[cfg(test)]
+        tests::count_look();
         let options = ReadOptions::default();
         let newest = table.get(key, hash, upto, &options, None, |_, sequence, _| sequence)?;
         Ok(newest.is_some_and(|sequence| sequence > since))
@@ -329,6 +357,8 @@ impl Inner {
                 None => cursor.seek_first()?,
             }
             while let Some(key) = cursor.key() {
+                #[cfg(test)]
+                tests::count_look();
                 let entry = key::parse(key)
                     .ok_or_else(|| Error::corruption(path, 0, "an entry of an unknown kind"))?;
                 if !range.ends_behind(entry.user, order) {

@@ -30,7 +30,8 @@
 //! **Cost** of a commit that reads `r` and writes `w` keys: `r + w` locks, `r` lookups, and a
 //! batch. A lookup looks at memtables and tables alone that have anything newer than S: as a rule
 //! one slot of the active memtable's hash table, which the read has touched shortly before. A range
-//! costs a scan of what these memtables and tables have in it, and all 1,024 locks.
+//! costs a scan of what these memtables and tables have in it, and all 1,024 locks. A commit with
+//! ranges or many keys does most of this before it takes the locks, see `db::commit`.
 //!
 //! **Row locks** (`row_locks`) are for programs that would rather wait than run again. They hold
 //! between transactions that ask for them; all others are kept right by the check.
