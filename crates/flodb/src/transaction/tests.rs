@@ -1,5 +1,5 @@
-//! Random histories of the store, for a checker of isolation; and histories with three bugs that
-//! are planted here, which the checker must find.
+//! Random histories of the store, for a checker of isolation; and histories with bugs that are
+//! planted here, which the checker must find.
 //!
 //! ```text
 //!   threads      transactions over few keys, lists as values, row locks now and then
@@ -13,7 +13,9 @@ use crate::db::{Checks, Db};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::{Change, Comparator, Compression, Durability, Spaces, WriteOptions};
-use keyrack_testkit::isolation::{self, Event, Level, Outcome, Step, Violation, check, draw_steps};
+use keyrack_testkit::isolation::{
+    self, Event, Kind, Level, Outcome, Step, Violation, check, draw_steps,
+};
 use keyrack_testkit::random::{Announced, Draw, factor, seeds_or};
 use keyrack_vfs::{CrashPolicy, MemFs};
 use std::path::Path;
@@ -96,6 +98,18 @@ struct Run {
 }
 
 impl Run {
+    fn new(db: Db, (isolation, bug): (Isolation, Option<Bug>), is_synced: bool) -> Self {
+        Run {
+            db,
+            isolation,
+            is_synced,
+            bug,
+            moments: AtomicU64::new(0),
+            elements: AtomicU64::new(1),
+            history: Mutex::default(),
+        }
+    }
+
     fn now(&self) -> u64 {
         self.moments.fetch_add(1, Ordering::SeqCst)
     }
@@ -156,6 +170,7 @@ impl Run {
                     transaction.get(&key_of(key))?
                 };
                 let mut elements = list(found);
+                events.push(Event::Read { key, elements: elements.clone() });
                 let element = self.element();
                 elements.push(element);
                 transaction.save_point();
@@ -244,15 +259,7 @@ fn run(
 ) -> (Vec<isolation::Transaction>, Vec<Image>) {
     let disk = MemFs::new();
     let db = open(&disk, options);
-    let run = Run {
-        db,
-        isolation,
-        is_synced,
-        bug,
-        moments: AtomicU64::new(0),
-        elements: AtomicU64::new(1),
-        history: Mutex::default(),
-    };
+    let run = Run::new(db, (isolation, bug), is_synced);
     let mut images = Vec::new();
     thread::scope(|scope| {
         let run = &run;
@@ -381,6 +388,55 @@ fn planted_bugs_are_found() {
                 !check(&history, level(isolation)).is_empty()
             };
             assert!((1..=20).any(is_found), "{bug:?} {isolation:?}");
+        }
+    }
+}
+
+fn kinds(history: &[isolation::Transaction], isolation: Isolation) -> Vec<Kind> {
+    check(history, level(isolation)).into_iter().map(|found| found.kind).collect()
+}
+
+/// Two transactions append to a list as it was before both, and the last one wins.
+#[test]
+fn a_planted_lost_update_is_found() {
+    for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+        let db = open(&MemFs::new(), options());
+        let run = Run::new(db, (isolation, Some(Bug::UncheckedReads)), false);
+        let mut draw = Draw::new(1);
+        let mut start = || {
+            let begun = run.now();
+            let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+            let (transaction, mut events) = (run.db.transaction_with(options), Vec::new());
+            run.step(&transaction, Step::Append(1), &mut draw, &mut events).unwrap();
+            (transaction, events, begun)
+        };
+        for (transaction, events, begun) in [start(), start()] {
+            run.commit(transaction).unwrap();
+            run.push(events, Outcome::Committed, begun);
+        }
+        let (history, _) = run.finish();
+        assert_eq!(kinds(&history, isolation), [Kind::LostWrite]);
+    }
+}
+
+/// A commit that counts as durable, and was never synced, is not in the image of a power loss.
+#[test]
+fn a_planted_lost_commit_is_found() {
+    for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+        for is_synced in [true, false] {
+            let disk = MemFs::new();
+            let db = open(&disk, Options { durability: Durability::Os, ..options() });
+            let run = Run::new(db, (isolation, None), is_synced);
+            for seed in 0..4 {
+                run.update(&mut Draw::new(seed));
+            }
+            let taken = run.now();
+            let disk = disk.crash_image(1, CrashPolicy::DropAll);
+            let image = Image { disk, taken, is_kill: false, what: String::new() };
+            let (history, _) = run.finish();
+            let history = with_image(&history, &image, true);
+            let lost = if is_synced { 0 } else { 4 };
+            assert_eq!(kinds(&history, isolation), vec![Kind::LostWrite; lost]);
         }
     }
 }

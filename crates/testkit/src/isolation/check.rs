@@ -152,6 +152,35 @@ mod tests {
         assert!(kinds(&forked, Level::Snapshot).contains(&Kind::IncompatibleOrder));
     }
 
+    /// Two appends to the list as it was before, of which the last one wins.
+    #[test]
+    fn a_lost_update_is_found() {
+        let mut history = together(&[
+            &[read(1, &[5]), append(1, 10)],
+            &[read(1, &[5]), append(1, 20)],
+            &[append(1, 5)],
+            &[read(1, &[5, 20])],
+        ]);
+        // Nobody began after them.
+        assert_eq!(kinds(&history, Level::Snapshot), []);
+        (history[3].begun, history[3].ended) = (100, 101);
+        assert_eq!(both(&history), Kind::LostWrite);
+        history[0].outcome = Outcome::Unknown;
+        assert_eq!(kinds(&history, Level::Serializable), []);
+    }
+
+    /// An image of the disk has what was acknowledged before it was taken.
+    #[test]
+    fn a_lost_commit_is_found() {
+        let mut history = together(&[&[append(1, 10)], &[append(1, 11), append(2, 21)]]);
+        let mut image = together(&[&[read(1, &[10]), read(2, &[])]]);
+        (image[0].begun, image[0].ended) = (100, u64::MAX);
+        history.append(&mut image);
+        assert_eq!(kinds(&history, Level::Serializable), [Kind::LostWrite; 2]);
+        history[1].outcome = Outcome::Unknown;
+        assert_eq!(kinds(&history, Level::Serializable), []);
+    }
+
     /// A reader that begins after a commit has returned must see it.
     #[test]
     fn time_counts() {

@@ -78,6 +78,9 @@ pub enum Kind {
     IntermediateRead,
     /// Two lists of one key are not the beginning one of the other.
     IncompatibleOrder,
+    /// A committed append is in no list, also not in one read by a transaction that began later:
+    /// a lost update, or an acknowledged commit that was lost.
+    LostWrite,
     /// G0.
     DirtyWrite,
     /// G1c.

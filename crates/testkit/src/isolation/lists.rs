@@ -51,6 +51,7 @@ impl Lists {
         }
         lists.find_longest();
         lists.check_reads(history);
+        lists.find_lost(history);
         lists
     }
 
@@ -128,6 +129,33 @@ impl Lists {
             found.extend(self.intermediate(history, at, key, elements));
         }
         self.violations.extend(found);
+    }
+
+    /// Finds committed appends that are in no list, though a later transaction has read their keys.
+    fn find_lost(&mut self, history: &[Transaction]) {
+        // Of each key, the reader that began last, and when.
+        let mut last_reads: HashMap<u64, (u64, usize)> = HashMap::new();
+        for Seen { transaction, key, .. } in &self.seen {
+            let read = (history[*transaction].begun, *transaction);
+            let last = last_reads.entry(*key).or_insert(read);
+            *last = read.max(*last);
+        }
+        let lists = self.longest.iter();
+        let shown: HashSet<(u64, u64)> =
+            lists.flat_map(|(key, list)| list.iter().map(|element| (*key, *element))).collect();
+        for (at, transaction) in history.iter().enumerate() {
+            if transaction.outcome != Outcome::Committed {
+                continue;
+            }
+            for event in &transaction.events {
+                let Event::Append { key, element } = event else { continue };
+                let Some((begun, reader)) = last_reads.get(key) else { continue };
+                if *begun > transaction.ended && !shown.contains(&(*key, *element)) {
+                    let what = format!("key {key}: {element} was committed, and is in no list");
+                    self.violations.push(violation(Kind::LostWrite, vec![at, *reader], what));
+                }
+            }
+        }
     }
 
     /// Whether a list ends among the elements that one transaction appends.

@@ -22,6 +22,10 @@
 //! | these, and `rw` that do not follow each other | long fork, G-nonadjacent | both |
 //! | any | write skew, phantom, G2 | serializable |
 //!
+//! An append that no read has shown has no place in the order, and no edge. So a committed append
+//! must be in the lists of its key, once a transaction that began later has read that key: the last
+//! transaction of a history should read everything.
+//!
 //! A scan is a read of every key that it might have shown, so a phantom is a read of an empty list.
 //! Not there from Elle: registers and sets as values, and orders within a session.
 
