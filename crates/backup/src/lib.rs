@@ -50,6 +50,7 @@ mod pace;
 mod progress;
 mod repository;
 mod restore;
+mod scratch;
 mod target;
 mod verify;
 

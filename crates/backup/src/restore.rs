@@ -1,8 +1,7 @@
 //! Making a store of a backup.
 //!
 //! ```text
-//!   .NAME.restore/          hidden, beside the target
-//!     LOCK                  held by the process that restores to this target
+//!   .NAME.restore/          hidden, beside the target; see `scratch.rs`
 //!     files/                the files, each checked while it is written, and synced
 //!   rename files to NAME    from here on it is there, and whole
 //! ```
@@ -16,20 +15,18 @@ use crate::error::{Error, Result};
 use crate::manifest::{FileEntry, Manifest};
 use crate::progress::Progress;
 use crate::repository::{BackupId, BackupInfo, Repository, object_name};
+use crate::scratch::{Scratch, named};
 use keyrack_vfs::{FileKind, Fs, OpenOptions};
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-
-const LOCK: &str = "LOCK";
-const FILES: &str = "files";
 
 impl Repository {
     /// Makes the store of a backup in the directory `target` of `fs`, which is empty or not there;
     /// its parent is. Every byte is compared with its checksum.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such backup, or something is at `target`;
+    /// [`Error::Usage`] if there is no such backup, something is at `target` (a link and a mount
+    /// point, too), or something else has the name of the hidden directory;
     /// [`Error::Corruption`] if the backup is damaged; [`Error::Locked`] if another process
     /// restores to `target`; the machine's. There is nothing new at `target` then, or a whole store
     /// whose name is perhaps not durable.
@@ -42,29 +39,16 @@ impl Repository {
     ) -> Result<BackupInfo> {
         check_target(fs, target)?;
         let manifest = self.named(id)?;
-        let hidden = hidden_dir(target)?;
-        match fs.create_dir(&hidden) {
-            Err(error) if error.is_already_exists() => {}
-            created => created?,
-        }
-        let lock = match fs.lock(&hidden.join(LOCK)) {
-            Err(error) if error.is_locked() => {
-                return Err(Error::Locked(target.display().to_string()));
-            }
-            lock => lock?,
-        };
-        let files = hidden.join(FILES);
-        let restored = remove_left(fs, &files)
-            .and_then(|()| self.write_files(&manifest, fs, &files, &mut watch))
-            .and_then(|()| {
-                check_target(fs, target)?;
-                Ok(fs.rename(&files, target)?)
-            });
-        // What stays behind is nobody's, and the first error is the one to report.
-        let _ = fs.remove_dir_all(&hidden);
-        drop(lock);
+        let scratch = Scratch::take(fs, target)?;
+        let restored = scratch.try_place(target).and_then(|()| {
+            let files = scratch.files()?;
+            self.write_files(&manifest, fs, &files, &mut watch)?;
+            check_target(fs, target)?;
+            fs.rename(&files, target)?;
+            Ok(fs.sync_parent(target)?)
+        });
+        scratch.end();
         restored?;
-        fs.sync_parent(target)?;
         Ok(BackupInfo::of(id, &manifest))
     }
 
@@ -136,6 +120,9 @@ impl Repository {
 /// Refuses a target at which there is anything but an empty directory.
 fn check_target(fs: &dyn Fs, target: &Path) -> Result<()> {
     let refused = |what: &str| Err(Error::Usage(format!("{}: {what}", target.display())));
+    if named(fs, target)? == Some(FileKind::Symlink) {
+        return refused("a symbolic link; name the directory that it leads to, or a new one");
+    }
     match fs.metadata(target) {
         Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(error.into()),
@@ -144,23 +131,5 @@ fn check_target(fs: &dyn Fs, target: &Path) -> Result<()> {
             refused("the directory is not empty; choose a new one")
         }
         Ok(_) => Ok(()),
-    }
-}
-
-fn hidden_dir(target: &Path) -> Result<PathBuf> {
-    let Some(name) = target.file_name() else {
-        return Err(Error::Usage(format!("{} has no final name", target.display())));
-    };
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(".restore");
-    Ok(target.with_file_name(hidden))
-}
-
-/// Removes what an interrupted restoration has left.
-fn remove_left(fs: &dyn Fs, files: &Path) -> Result<()> {
-    match fs.remove_dir_all(files) {
-        Err(error) if error.is_not_found() => Ok(()),
-        removed => Ok(removed?),
     }
 }
