@@ -28,12 +28,12 @@ pub struct Deleted {
 
 impl Repository {
     /// Deletes backups, and all objects that no other backup needs. With no `ids` it removes what
-    /// interrupted backups have left. A backup whose manifest is damaged can be deleted, too.
+    /// interrupted backups have left. A backup whose manifest cannot be read can be deleted, too.
     ///
     /// # Errors
     /// Nothing is done: [`Error::Usage`] if there is no such backup, or a later program made one
-    /// that stays; [`Error::Corruption`] if the manifest of one that stays cannot be read, so that
-    /// nobody knows which objects it needs; [`Error::Locked`]. The machine's.
+    /// that stays; [`Error::Corruption`] or [`Error::Io`] if the manifest of one that stays cannot
+    /// be read, so that nobody knows which objects it needs; [`Error::Locked`]. The machine's.
     pub fn delete(&self, ids: &[BackupId]) -> Result<Deleted> {
         let _guard = self.target.lock()?;
         let manifests = self.manifests()?;

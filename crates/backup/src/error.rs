@@ -1,6 +1,6 @@
 //! What can go wrong with a backup.
 
-use keyrack_vfs::RelativePath;
+use keyrack_vfs::{Operation, RelativePath};
 
 /// The result of an operation on backups.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -31,6 +31,20 @@ pub enum Error {
 impl Error {
     pub(crate) fn corruption(place: impl Into<String>, what: impl Into<String>) -> Self {
         Error::Corruption { place: place.into(), what: what.into() }
+    }
+
+    /// Whether the error is of the one object that was read, and others may be read: it is damaged,
+    /// of a later version, or what the disk or its permissions do not give.
+    pub(crate) fn is_of_one_object(&self) -> bool {
+        match self {
+            Error::Corruption { .. } | Error::Usage(_) => true,
+            Error::Io(error) => match error.operation() {
+                Operation::Read => true,
+                Operation::Open => !error.is_too_many_files(),
+                _ => false,
+            },
+            Error::Locked(_) => false,
+        }
     }
 }
 

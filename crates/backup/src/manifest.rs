@@ -90,8 +90,8 @@ impl Manifest {
         let version = lines.next().and_then(|(_, line)| line.strip_prefix(FIRST));
         match version {
             Some(VERSION) => {}
-            Some(later) if number(later).is_some() => {
-                let what = format!("has format version {later}; a later program wrote it");
+            Some(later) if number(later).is_some_and(|later| later > 1) => {
+                let what = format!("has the later format version {later}; use a later keyrack");
                 return Err(Error::Usage(format!("{place}: {what}")));
             }
             _ => return Err(wrong("line 1: not the manifest of a backup".to_owned())),
@@ -132,6 +132,10 @@ impl Manifest {
         }
         if self.files.is_empty() || self.files.len() > FILES_MAX {
             return Err(format!("it has {} files, not 1 to {FILES_MAX}", self.files.len()));
+        }
+        let total = self.files.iter().try_fold(0_u64, |sum, file| sum.checked_add(file.bytes));
+        if total.is_none() {
+            return Err("the bytes of its files are more than fit into 64 bits".to_owned());
         }
         let mut names = HashSet::with_capacity(self.files.len());
         for file in &self.files {
@@ -180,7 +184,7 @@ fn body(bytes: &[u8]) -> Option<&str> {
 }
 
 /// The one text of a number: no sign, no zero in front.
-fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     let value: u64 = text.parse().ok()?;
     (value.to_string() == text).then_some(value)
 }
@@ -241,7 +245,7 @@ mod tests {
     fn what_a_later_program_wrote_is_no_damage() {
         let error = Manifest::decode("/m", &sealed("keyrack backup 2\nanything\n")).unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{error}");
-        assert!(error.to_string().contains("/m: has format version 2"), "{error}");
+        assert!(error.to_string().contains("/m: has the later format version 2; use a"), "{error}");
     }
 
     /// Names become paths, so those that lead out of a directory never get through.
@@ -258,6 +262,8 @@ mod tests {
             ("- CURRENT", "-", "four fields"),
             ("29", "30", "counts"),
             ("files 3", "files 2", "counts"),
+            (" 12 ", " 18446744073709551615 ", "more than fit into 64 bits"),
+            ("backup 1", "backup 0", "line 1"),
             ("files 3", "files +3", "a number is none"),
             ("taken 17", "taken 017", "a number is none"),
             ("engine flodb", "engine ", "no name of an engine"),

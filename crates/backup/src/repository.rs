@@ -35,6 +35,8 @@ pub(crate) const OBJECTS: &str = "objects";
 pub(crate) const BACKUPS: &str = "backups";
 const MARKER_FIRST: &str = "keyrack backup repository ";
 const MARKER_TEXT: &str = "keyrack backup repository 1\n";
+/// Bytes of a marker, whichever version wrote it.
+const MARKER_BYTES_MAX: usize = 4096;
 /// Backups that begin within one second, at most.
 const SAME_SECOND_MAX: u32 = 9999;
 
@@ -74,7 +76,7 @@ impl Repository {
         target.prepare()?;
         let repository = Repository { target };
         let guard = repository.target.lock()?;
-        if repository.read_small(&name(MARKER), MARKER_TEXT.len())?.is_none() {
+        if repository.read_small(&name(MARKER), MARKER_BYTES_MAX)?.is_none() {
             repository.target.create(&name(MARKER), MARKER_TEXT.as_bytes())?;
         }
         drop(guard);
@@ -130,16 +132,15 @@ impl Repository {
         Ok(ids)
     }
 
-    /// All manifests, the oldest first. One that is deleted meanwhile is left out.
+    /// All manifests, the oldest first; in place of one that cannot be read, why. One that is
+    /// deleted meanwhile is left out.
     pub(crate) fn manifests(&self) -> Result<Vec<(BackupId, Result<Manifest>)>> {
         let mut manifests = Vec::new();
         for id in self.ids()? {
             match self.manifest(&id) {
                 Ok(None) => {}
                 Ok(Some(manifest)) => manifests.push((id, Ok(manifest))),
-                Err(error @ (Error::Corruption { .. } | Error::Usage(_))) => {
-                    manifests.push((id, Err(error)));
-                }
+                Err(error) if error.is_of_one_object() => manifests.push((id, Err(error))),
                 Err(error) => return Err(error),
             }
         }
@@ -171,13 +172,13 @@ impl Repository {
 
     fn check_marker(&self) -> Result<()> {
         let place = self.target.place(Some(&name(MARKER)));
-        let Some(bytes) = self.read_small(&name(MARKER), MARKER_TEXT.len())? else {
+        let Some(bytes) = self.read_small(&name(MARKER), MARKER_BYTES_MAX)? else {
             return Err(Error::Usage(format!("{}: there are no backups in it", self.place())));
         };
         match std::str::from_utf8(&bytes) {
             Ok(MARKER_TEXT) => Ok(()),
-            Ok(text) if text.starts_with(MARKER_FIRST) => {
-                let what = "a later program made this repository";
+            Ok(text) if is_later_marker(text) => {
+                let what = "a repository of a later version; use a later keyrack";
                 Err(Error::Usage(format!("{place}: {what}")))
             }
             _ => Err(Error::corruption(place, "not the first file of a repository of backups")),
@@ -197,6 +198,13 @@ impl Repository {
         })?;
         Ok(found.then_some(bytes))
     }
+}
+
+/// Whether the first line has a later version. What follows it is that version's.
+fn is_later_marker(text: &str) -> bool {
+    let line = text.split_once('\n').map(|(line, _)| line);
+    let version = line.and_then(|line| line.strip_prefix(MARKER_FIRST));
+    version.and_then(crate::manifest::number).is_some_and(|version| version > 1)
 }
 
 /// The object of a file.

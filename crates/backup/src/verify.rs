@@ -6,7 +6,7 @@ use crate::manifest::Manifest;
 use crate::progress::Progress;
 use crate::repository::{BackupId, Repository, object_name};
 use keyrack_vfs::Operation;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
 /// What a verification has read and found.
@@ -19,11 +19,13 @@ pub struct VerifyReport {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects that no backup names, when all backups were looked at: interrupted backups and
-    /// deletions leave them, and the next deletion removes them.
+    /// Objects that no backup names, when all backups were looked at and none is of a later version:
+    /// interrupted backups and deletions leave them, and the next deletion removes them.
     pub unused_objects: u64,
     /// What is wrong.
     pub damage: Vec<Damage>,
+    /// Backups of a later version, and what to do about it. Nothing is known of their objects.
+    pub later: Vec<(BackupId, String)>,
 }
 
 /// Something that is wrong in a repository.
@@ -50,13 +52,16 @@ impl VerifyReport {
     /// Whether everything can be restored that was looked at.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.damage.is_empty()
+        self.damage.is_empty() && self.later.is_empty()
     }
 }
 
-/// An object, and who needs it.
+/// Objects by their names, and the lengths that manifests state of them. If there are two, one of
+/// the manifests is wrong.
+type Needs = BTreeMap<(Digest, u64), Need>;
+
+/// Who needs an object.
 struct Need {
-    bytes: u64,
     /// The name of a file that it is.
     file: String,
     backups: Vec<BackupId>,
@@ -64,7 +69,7 @@ struct Need {
 
 impl Repository {
     /// Reads every byte of a backup, or of all backups, and compares it with its checksum. Each
-    /// object is read once. Writes nothing and takes no lock.
+    /// object is read once, unless manifests state different lengths of it. Writes nothing and takes no lock.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is no such backup; the machine's, but for what a disk cannot read:
@@ -81,18 +86,20 @@ impl Repository {
         };
         report.backups = manifests.len() as u64;
         let needs = needs(self, manifests, &mut report);
-        if id.is_none() {
+        if id.is_none() && report.later.is_empty() {
+            let named: BTreeSet<Digest> = needs.keys().map(|(object, _)| *object).collect();
             let objects = self.objects()?;
-            let unused = objects.keys().filter(|object| !needs.contains_key(*object));
+            let unused = objects.keys().filter(|object| !named.contains(*object));
             report.unused_objects = unused.count() as u64;
         }
-        let total = needs.values().map(|need| need.bytes).fold(0, u64::saturating_add);
+        let total = needs.keys().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
         let mut progress = Progress::begin(needs.len(), total);
-        for (object, need) in needs {
-            let wrong = self.wrong_with(object, &need, &mut progress.watched(&mut watch))?;
-            progress.end_file(need.bytes, &mut watch);
+        for ((object, bytes), need) in needs {
+            let wrong = self.wrong_with(object, bytes, &mut progress.watched(&mut watch))?;
+            progress.end_file(bytes, &mut watch);
             report.objects += 1;
-            report.bytes += need.bytes;
+            // A damaged manifest states what it will.
+            report.bytes = report.bytes.saturating_add(bytes);
             if let Some(what) = wrong {
                 let backups = self.still_there(need.backups)?;
                 // All of them were deleted meanwhile, and the object with them.
@@ -110,7 +117,9 @@ impl Repository {
     /// The manifest of a backup that a caller has named, or what is wrong with it.
     fn checked(&self, id: &BackupId) -> Result<Result<Manifest>> {
         match self.named(id) {
-            Err(error @ Error::Corruption { .. }) => Ok(Err(error)),
+            Err(error @ Error::Usage(_)) if self.ids()?.contains(id) => Ok(Err(error)),
+            Err(error @ Error::Usage(_)) => Err(error),
+            Err(error) if error.is_of_one_object() => Ok(Err(error)),
             manifest => manifest.map(Ok),
         }
     }
@@ -119,7 +128,7 @@ impl Repository {
     fn wrong_with(
         &self,
         object: Digest,
-        need: &Need,
+        bytes_stated: u64,
         read: &mut dyn FnMut(u64),
     ) -> Result<Option<String>> {
         let (mut hasher, mut bytes) = (Hasher::default(), 0);
@@ -135,8 +144,8 @@ impl Repository {
             }
             Err(error) => return Err(error),
             Ok(false) => Some("it is missing".to_owned()),
-            Ok(true) if bytes != need.bytes => {
-                Some(format!("it has {bytes} bytes, not {}", need.bytes))
+            Ok(true) if bytes != bytes_stated => {
+                Some(format!("it has {bytes} bytes, not {bytes_stated}"))
             }
             Ok(true) if hasher.finish() != object => {
                 Some("its bytes are not those that were saved".to_owned())
@@ -156,11 +165,15 @@ fn needs(
     repository: &Repository,
     manifests: Vec<(BackupId, Result<Manifest>)>,
     report: &mut VerifyReport,
-) -> BTreeMap<Digest, Need> {
-    let mut needs: BTreeMap<Digest, Need> = BTreeMap::new();
+) -> Needs {
+    let mut needs = Needs::new();
     for (id, manifest) in manifests {
         let manifest = match manifest {
             Ok(manifest) => manifest,
+            Err(Error::Usage(what)) => {
+                report.later.push((id, what));
+                continue;
+            }
             Err(error) => {
                 let (place, what) = match error {
                     Error::Corruption { place, what } => (place, what),
@@ -171,11 +184,9 @@ fn needs(
             }
         };
         for file in manifest.files {
-            let need = needs.entry(file.object).or_insert_with(|| Need {
-                bytes: file.bytes,
-                file: file.name.to_string(),
-                backups: Vec::new(),
-            });
+            let need = needs
+                .entry((file.object, file.bytes))
+                .or_insert_with(|| Need { file: file.name.to_string(), backups: Vec::new() });
             if need.backups.last() != Some(&id) {
                 need.backups.push(id.clone());
             }

@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use keyrack_backup::{BackupId, Error, Repository};
-use keyrack_vfs::{Fs, MemFs};
+use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A repository with backups of the rounds 60 and 61, and what is in which.
 fn scene() -> (MemFs, Repository, [BackupId; 2]) {
@@ -148,4 +149,98 @@ fn other_files_in_a_repository_are_left_alone() {
     for path in others {
         assert_eq!(disk.read(Path::new(path)).unwrap(), b"by hand");
     }
+}
+
+/// What a disk cannot read of one manifest is that backup's damage alone.
+#[test]
+fn a_manifest_that_cannot_be_read_stops_that_backup_alone() {
+    let (disk, _, ids) = scene();
+    let faults = FaultFs::new(Arc::new(disk.clone()));
+    let repository = Repository::open(target(&(Arc::new(faults.clone()) as Arc<dyn Fs>))).unwrap();
+    for operation in [Operation::Open, Operation::Read] {
+        // The first manifest is what each of these reads first.
+        let arm = || faults.arm(FaultPlan::once(1, Fault::Io).only(&[operation]));
+        arm();
+        let listed = repository.backups().unwrap();
+        assert!(matches!(&listed[0], (id, Err(Error::Io(_))) if *id == ids[0]), "{listed:?}");
+        assert!(matches!(&listed[1], (id, Ok(_)) if *id == ids[1]), "{listed:?}");
+        for id in [None, Some(&ids[0])] {
+            arm();
+            let report = repository.verify(id, |_| ()).unwrap();
+            let [damage] = &report.damage[..] else { panic!("{report:?}") };
+            assert_eq!(damage.backups, ids[..1], "{damage}");
+            assert!(damage.place.ends_with(&ids[0].to_string()), "{damage}");
+        }
+        arm();
+        let refused = repository.delete(&ids[1..]);
+        assert!(matches!(refused, Err(Error::Io(_))), "{refused:?}");
+        faults.disarm();
+        assert!(repository.verify(None, |_| ()).unwrap().is_sound());
+    }
+    faults.arm(FaultPlan::once(1, Fault::Io).only(&[Operation::Read]));
+    let deleted = repository.delete(&ids[..1]).unwrap();
+    assert_eq!((faults.injected() > 0, deleted.backups), (true, 1));
+    faults.disarm();
+    assert_eq!(restored_round(&repository, &ids[1]), 61);
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_does_not_stop_the_next_backup() {
+    let faults = FaultFs::new(Arc::new(MemFs::new()));
+    let repository = create(&(Arc::new(faults.clone()) as Arc<dyn Fs>)).unwrap();
+    let db = open(&shared(&MemFs::new()), STORE);
+    write(&db, 1..61);
+    save(&db, &repository).unwrap();
+    faults.arm(FaultPlan::once(1, Fault::Io).only(&[Operation::Read]));
+    let saved = save(&db, &repository).unwrap();
+    assert!(faults.injected() > 0);
+    faults.disarm();
+    assert_eq!(restored_round(&repository, &saved.info.id), 60);
+}
+
+/// Replaces the second manifest by one with a right checksum.
+fn reseal(disk: &MemFs, id: &BackupId, change: impl Fn(&str) -> String) {
+    use sha2::{Digest, Sha256};
+    let path = Path::new("/backups/backups").join(id.to_string());
+    let text = disk.read_to_string(&path).unwrap();
+    let body = change(&text[..text.rfind("end ").unwrap()]);
+    let sum: String = Sha256::digest(&body).iter().map(|byte| format!("{byte:02x}")).collect();
+    disk.write_atomic(&path, format!("{body}end {sum}\n").as_bytes()).unwrap();
+}
+
+/// The larger of two lengths is wrong, whichever manifest was read first.
+#[test]
+fn two_lengths_of_one_object_are_damage() {
+    for wrong in 0..2 {
+        let (disk, repository, ids) = scene();
+        // A file that both backups have, told to be of 10 bytes more.
+        reseal(&disk, &ids[wrong], |body| {
+            let mut lines: Vec<String> = body.lines().map(str::to_owned).collect();
+            let total = lines[3].clone();
+            let (files, bytes) = total.rsplit_once(' ').unwrap();
+            lines[3] = format!("{files} {}", bytes.parse::<u64>().unwrap() + 10);
+            let mut words: Vec<String> = lines[4].split(' ').map(str::to_owned).collect();
+            words[1] = (words[1].parse::<u64>().unwrap() + 10).to_string();
+            lines[4] = words.join(" ");
+            lines.join("\n") + "\n"
+        });
+        let report = repository.verify(None, |_| ()).unwrap();
+        let [damage] = &report.damage[..] else { panic!("{wrong}: {report:?}") };
+        assert!(damage.what.contains("bytes, not"), "{damage}");
+        assert_eq!(damage.backups, [ids[wrong].clone()], "{damage}");
+    }
+}
+
+#[test]
+fn a_backup_of_a_later_version_is_no_damage() {
+    let (disk, repository, ids) = scene();
+    reseal(&disk, &ids[1], |body| body.replacen("backup 1", "backup 2", 1));
+    for id in [None, Some(&ids[1])] {
+        let report = repository.verify(id, |_| ()).unwrap();
+        assert!(report.damage.is_empty() && !report.is_sound(), "{report:?}");
+        let [(later, what)] = &report.later[..] else { panic!("{report:?}") };
+        assert_eq!((later, report.unused_objects), (&ids[1], 0));
+        assert!(what.contains("use a later keyrack"), "{what}");
+    }
+    assert!(matches!(repository.delete(&ids[..1]), Err(Error::Usage(_))));
 }

@@ -31,15 +31,18 @@ fn a_later_or_damaged_repository_is_refused() {
     let marker = Path::new("/backups/REPOSITORY");
     for (text, is_damage) in [
         ("keyrack backup repository 2\n", false),
+        ("keyrack backup repository 10\nand more, of that version", false),
+        ("keyrack backup repository 0\n", true),
         ("keyrack backup repository 1", true),
         ("", true),
         ("keyrack backup repository 1\nand more, by whoever it was", true),
     ] {
         disk.write_atomic(marker, text.as_bytes()).unwrap();
-        let damaged = "keyrack backup repository 1";
         for opened in [Repository::open(target(&disk)), create(&disk)] {
             match opened.unwrap_err() {
-                Error::Usage(what) => assert!(!is_damage || text.starts_with(damaged), "{what}"),
+                Error::Usage(what) => {
+                    assert!(!is_damage && what.contains("use a later keyrack"), "{text}: {what}");
+                }
                 Error::Corruption { .. } => assert!(is_damage, "{text}"),
                 error => panic!("{text}: {error}"),
             }
