@@ -2,7 +2,8 @@
 
 use crate::support::*;
 use keyrack_backup::{BackupId, Error, Repository};
-use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
+use keyrack_flodb::Db;
+use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs, OpenOptions, Operation};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -243,4 +244,40 @@ fn a_backup_of_a_later_version_is_no_damage() {
         assert!(what.contains("use a later keyrack"), "{what}");
     }
     assert!(matches!(repository.delete(&ids[..1]), Err(Error::Usage(_))));
+}
+
+/// What a disk gave when a file was copied stays, until it is mended as `docs/backups.md` says.
+#[test]
+fn a_file_that_was_damaged_when_it_was_copied_can_be_mended() {
+    let (disk, store) = (MemFs::new(), MemFs::new());
+    let repository = create(&shared(&disk)).unwrap();
+    let db = Db::open_in(shared(&store), Path::new(STORE), idle()).unwrap();
+    write(&db, 1..61);
+    db.flush().unwrap();
+    let table = names(&store, STORE).into_iter().find(|name| name.ends_with(".table")).unwrap();
+    let flip = || {
+        let path = Path::new(STORE).join(&table);
+        let file = store.open(&path, &OpenOptions::new().read(true).write(true)).unwrap();
+        let mut byte = [0];
+        file.read_at(40, &mut byte).unwrap();
+        file.write_at(40, &[byte[0] ^ 1]).unwrap();
+    };
+    flip();
+    let first = save(&db, &repository).unwrap().info.id;
+    flip();
+    let second = save(&db, &repository).unwrap().info.id;
+    assert!(repository.verify(None, |_| ()).unwrap().is_sound(), "nobody has seen it");
+    let manifest = disk.read_to_string(&Path::new("/backups").join(format!("backups/{second}")));
+    let manifest = manifest.unwrap();
+    let line = manifest.lines().find(|line| line.ends_with(&format!(" {table}"))).unwrap();
+    let object = Path::new("/backups/objects").join(line.split_once(' ').unwrap().0);
+    disk.remove_file(&object).unwrap();
+    let third = save(&db, &repository).unwrap().info.id;
+    let report = repository.verify(None, |_| ()).unwrap();
+    let [damage] = &report.damage[..] else { panic!("{report:?}") };
+    assert_eq!(damage.place, object.display().to_string());
+    assert_eq!(damage.backups, [first.clone(), second.clone()]);
+    repository.delete(&[first, second]).unwrap();
+    assert!(repository.verify(None, |_| ()).unwrap().is_sound());
+    assert_eq!(restored_round(&repository, &third), 60);
 }
