@@ -19,8 +19,8 @@ pub struct VerifyReport {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects that no backup names, when all backups were looked at and none is of a later version:
-    /// interrupted backups and deletions leave them, and the next deletion removes them.
+    /// Objects that no backup names, when all backups were looked at and none is of a later
+    /// version: interrupted backups and deletions leave them, and the next deletion removes them.
     pub unused_objects: u64,
     /// What is wrong.
     pub damage: Vec<Damage>,
@@ -69,7 +69,8 @@ struct Need {
 
 impl Repository {
     /// Reads every byte of a backup, or of all backups, and compares it with its checksum. Each
-    /// object is read once, unless manifests state different lengths of it. Writes nothing and takes no lock.
+    /// object is read once, unless manifests state different lengths of it. Writes nothing and
+    /// takes no lock.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is no such backup; the machine's, but for what a disk cannot read:
