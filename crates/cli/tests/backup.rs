@@ -116,6 +116,43 @@ fn damage_is_found_and_not_restored() {
     lab.run("backup b --verify").exits(0);
 }
 
+/// The backup is there, so its name is said, though older ones cannot be deleted.
+#[test]
+fn a_backup_is_told_though_the_deletion_after_it_fails() {
+    let lab = store();
+    lab.run("backup s b").exits(0);
+    lab.run("backup s b").exits(0);
+    let first = ids(&lab);
+    let manifest = format!("b/backups/{}", first[1]);
+    lab.write(&manifest, lab.read(&manifest).replacen("engine", "engines", 1));
+    let told = lab.run("backup s b --keep 2").exits(3).warns(&manifest);
+    let names = lab.names("b/backups");
+    assert_eq!(names.len(), 3, "nothing was deleted");
+    assert!(told.stdout.starts_with(&format!("{}: ", names[2])), "{}", told.told());
+    let told = lab.run("backup s b --keep 3 --json").exits(3).warns(&manifest);
+    let saved = parse_json(&told.stdout);
+    assert_eq!(saved["id"], lab.names("b/backups")[3].as_str());
+}
+
+#[test]
+fn a_later_version_is_no_damage() {
+    use sha2::{Digest as _, Sha256};
+    let lab = store();
+    lab.run("backup s b").exits(0);
+    let manifest = format!("b/backups/{}", ids(&lab)[0]);
+    let text = lab.read(&manifest).replacen("backup 1", "backup 2", 1);
+    let body = &text[..text.rfind("end ").unwrap()];
+    let sum: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
+    lab.write(&manifest, format!("{body}end {sum}\n"));
+    lab.run("backup b --list").exits(2).says("\tlater\t").says("use a later keyrack");
+    lab.run("backup b --verify").exits(2).says("not read: ").says(": NOT ALL READ");
+    let report = parse_json(&lab.run("backup b --verify --json").exits(2).stdout);
+    assert_eq!(report["damage"].as_array().map(Vec::len), Some(0));
+    lab.run("restore b r").refuses(&["use a later keyrack"]);
+    lab.write("b/REPOSITORY", "keyrack backup repository 12\n");
+    lab.run("backup b --list").refuses(&["use a later keyrack"]);
+}
+
 #[test]
 fn what_is_wrong_on_the_command_line_does_nothing() {
     let lab = store();

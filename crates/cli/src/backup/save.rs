@@ -2,7 +2,7 @@
 
 use super::progress::Shown;
 use super::{info_json, keep, target};
-use crate::db::{check_store, open, path};
+use crate::db::{Store, check_store, open, path};
 use clap::ArgMatches;
 use keyrack_backup::{Backup, Deleted, Repository, Saved};
 use keyrack_console::{Failure, Outcome};
@@ -22,14 +22,23 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let saved = backup.save_to(&repository);
     shown.end();
     let saved = saved?;
+    let after = after(store, &repository, keep);
+    // There is a backup, whatever came after it.
+    let deleted = after.as_ref().ok().and_then(Option::as_ref);
+    let text =
+        if matches.get_flag("json") { as_json(&saved, deleted) } else { as_text(&saved, deleted) };
+    let printed = keyrack_console::print(&text);
+    after.map(|_| printed)
+}
+
+/// What is left to do when the backup is made.
+fn after(
+    store: Store,
+    repository: &Repository,
+    keep: Option<usize>,
+) -> Result<Option<Deleted>, Failure> {
     store.close()?;
-    let deleted = keep.map(|count| repository.keep_newest(count)).transpose()?;
-    let text = if matches.get_flag("json") {
-        as_json(&saved, deleted.as_ref())
-    } else {
-        as_text(&saved, deleted.as_ref())
-    };
-    Ok(keyrack_console::print(&text))
+    Ok(keep.map(|count| repository.keep_newest(count)).transpose()?)
 }
 
 fn limit(matches: &ArgMatches) -> Result<u64, Failure> {
