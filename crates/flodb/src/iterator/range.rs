@@ -270,9 +270,10 @@ impl Iterator for Range {
         self.advanced(End::Front, |key, value| (key.to_vec(), value.to_vec()))
     }
 
-    /// Copies nothing.
-    fn count(mut self) -> usize {
-        std::iter::from_fn(|| self.advanced(End::Front, |_, _| ())).count()
+    /// Copies nothing, and reads no value from a blob file.
+    fn count(self) -> usize {
+        let Keys { mut range } = self.keys();
+        std::iter::from_fn(|| range.advanced(End::Front, |_, _| ())).count()
     }
 
     /// One step from the back.
