@@ -1,6 +1,6 @@
 //! Closing, dying and opening again.
 
-use crate::disk::{replace, tables};
+use crate::disk::{files, replace, tables};
 use crate::support::{DIR, backwards, try_open as open, walk};
 use keyrack_flodb::{Db, Durability, Error, Options};
 use keyrack_testkit::random::Draw;
@@ -128,6 +128,21 @@ fn a_destroyed_store_is_gone() {
     assert!(!disk.exists(Path::new(DIR)).unwrap());
     Db::destroy(&disk, Path::new(DIR)).unwrap();
     assert_eq!(open(&disk, options()).unwrap().get(b"key").unwrap(), None);
+}
+
+#[test]
+fn files_of_others_outlive_a_destroyed_store() {
+    let disk = MemFs::new();
+    drop(open(&disk, options()).unwrap());
+    let others = ["notes.txt", "2024.table", "MANIFEST-new", "log/today.txt"];
+    let others = others.map(|name| Path::new(DIR).join(name));
+    others.iter().for_each(|path| disk.write_atomic(path, b"mine").unwrap());
+    Db::destroy(&disk, Path::new(DIR)).unwrap();
+    let mut left: Vec<_> = files(&disk).into_keys().collect();
+    left.sort();
+    let mut others = others.to_vec();
+    others.sort();
+    assert_eq!(left, others);
 }
 
 /// What a store leaves to be removed later must not be a file of the next one.

@@ -123,7 +123,8 @@ impl Db {
         Ok(Db { owner: Arc::new(Owner { inner, background }) })
     }
 
-    /// Removes the store in `dir`, and the directory if nothing else is in it.
+    /// Removes the store in `dir`, and the directory if nothing else is in it. Files whose names are
+    /// not those of a store stay, also in the directory of the log.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};
@@ -144,7 +145,7 @@ impl Db {
         let lock = take_lock(fs, dir)?;
         let log = dir.join(LOG_DIR);
         if fs.exists(&log)? {
-            fs.remove_dir_all(&log)?;
+            remove_log(fs, &log)?;
         }
         let files = fs.list(dir)?;
         let ours = files.iter().filter(|entry| crate::manifest::is_ours(&entry.name));
@@ -159,6 +160,18 @@ impl Db {
         }
         Ok(())
     }
+}
+
+/// Removes the files of the log, and its directory if nothing else is in it.
+fn remove_log(fs: &dyn Fs, log: &Path) -> Result<()> {
+    let files = fs.list(log)?;
+    for entry in files.iter().filter(|entry| keyrack_wal::is_ours(&entry.name)) {
+        fs.remove_file(&log.join(&entry.name))?;
+    }
+    if fs.list(log)?.is_empty() {
+        fs.remove_dir(log)?;
+    }
+    Ok(())
 }
 
 impl Inner {
