@@ -21,6 +21,7 @@
 mod access;
 mod batch;
 mod comparator;
+mod content;
 mod database;
 mod db;
 mod filter;

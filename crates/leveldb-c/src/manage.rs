@@ -8,82 +8,24 @@
 //!   a store of LevelDB           error              error       error
 //! ```
 //!
-//! A store that LevelDB wrote has names in common with one of `flodb`, `CURRENT` and `MANIFEST-*`.
-//! It is told apart before anything is changed: its `CURRENT` begins with `MANIFEST-`, or its
-//! tables (`.ldb`, `.sst`) are there without one.
+//! `content` tells them apart before anything is changed.
 
 use crate::comparator::shown_name;
+use crate::content::{Content, content};
 use crate::database::Database;
 use crate::memory::{handle, text};
 use crate::options::Options;
 use crate::status::{Failure, report};
 use keyrack_flodb::{Db, Error, repair};
-use keyrack_vfs::{Fs, OpenOptions, RealFs};
+use keyrack_vfs::RealFs;
 use std::ffi::{OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names the manifest that counts, here and in LevelDB.
-const CURRENT: &str = "CURRENT";
-const MANIFEST: &str = "MANIFEST-";
-
-const LOCK: &str = "LOCK";
-
-/// What tables of LevelDB, and of this library, have at the end of their names.
-const LEVELDB_TABLES: [&str; 2] = ["ldb", "sst"];
-const STORE_TABLES: [&str; 2] = ["table", "blob"];
-
 /// The number of the next database that is opened.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-
-/// What a directory holds.
-#[derive(Debug, PartialEq, Eq)]
-enum Content {
-    /// No database: the directory is missing, empty, or has a lock at most.
-    Nothing,
-    /// Files, but none of a database.
-    Others,
-    /// Something of a store of `flodb`.
-    Store,
-    /// A store that LevelDB wrote.
-    Foreign,
-}
-
-fn content(fs: &dyn Fs, dir: &Path) -> Result<Content, Failure> {
-    let entries = match fs.list(dir) {
-        Err(error) if error.is_not_found() => return Ok(Content::Nothing),
-        other => other?,
-    };
-    let has = |is_it: &dyn Fn(&Path) -> bool| entries.iter().any(|it| is_it(Path::new(&it.name)));
-    if has(&|name| name == Path::new(CURRENT)) {
-        let mut begin = [0; MANIFEST.len()];
-        let current = fs.open(&dir.join(CURRENT), &OpenOptions::new().read(true))?;
-        let len = current.read_at(0, &mut begin)?;
-        let is_foreign = begin[..len] == *MANIFEST.as_bytes();
-        return Ok(if is_foreign { Content::Foreign } else { Content::Store });
-    }
-    let is_manifest = |name: &Path| name.as_os_str().as_bytes().starts_with(MANIFEST.as_bytes());
-    Ok(if has(&|name| is_table(name, &LEVELDB_TABLES)) {
-        Content::Foreign
-    } else if has(&is_manifest) || has(&|name| is_table(name, &STORE_TABLES)) {
-        Content::Store
-    } else if has(&|name| name != Path::new(LOCK)) {
-        Content::Others
-    } else {
-        Content::Nothing
-    })
-}
-
-/// Whether it is a number with one of the extensions.
-fn is_table(name: &Path, extensions: &[&str]) -> bool {
-    let stem = name.file_stem().unwrap_or_default().as_bytes();
-    let extension = name.extension().and_then(OsStr::to_str);
-    extension.is_some_and(|it| extensions.contains(&it))
-        && !stem.is_empty()
-        && stem.iter().all(u8::is_ascii_digit)
-}
 
 /// # Errors
 /// LevelDB wrote what is there.
@@ -186,7 +128,14 @@ pub unsafe extern "C" fn leveldb_repair_db(
         // SAFETY: as above.
         let dir = Path::new(OsStr::from_bytes(unsafe { text(name) }?));
         let import = format!("{}, with --lenient if it is damaged", import_of(dir));
-        check_own(&content(&RealFs, dir)?, dir, &import)?;
+        let content = content(&RealFs, dir)?;
+        check_own(&content, dir, &import)?;
+        if content == Content::Others {
+            let dir = dir.display();
+            return Err(Failure::invalid(format_args!(
+                "{dir}: holds no database, but other files"
+            )));
+        }
         let order = options.order()?;
         let report = repair(Arc::new(RealFs), dir, &options.of_store(order.as_ref()));
         report.map_err(|error| with_order(error, dir, options))?;
