@@ -4,8 +4,8 @@
 //!   leveldb_comparator_t --> Rule, shared --> Order of one open database --> callbacks of C
 //! ```
 //!
-//! A database keeps the rule of its order. So the destructor runs when the comparator is destroyed
-//! and every database with it is closed, whichever comes last, and never under a comparison.
+//! The destructor runs when the comparator is destroyed and every database with it is closed, in
+//! the call that comes last: see `lifetime`. An iterator that goes on after that fails.
 //!
 //! **Equal keys.** LevelDB takes two keys for one if the comparator says 0. Here keys of different
 //! bytes are different: point reads find them by a hash. An order that says 0 for two of them gets
@@ -15,6 +15,7 @@
 //! The bytewise order has LevelDB's name here, `leveldb.BytewiseComparator`, and in files the one
 //! of `flodb`.
 
+use crate::lifetime::State;
 use crate::memory::{destroy, give};
 use crate::status::{Failure, or_else};
 use keyrack_flodb::{Comparator as StoreOrder, Compare};
@@ -30,7 +31,6 @@ const BYTEWISE: &str = "leveldb.BytewiseComparator";
 /// The name of the bytewise order in the files of `flodb`.
 const STORED_BYTEWISE: &str = "keyrack.bytewise";
 
-pub(crate) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 pub(crate) type GetName = Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>;
 type CompareKeys =
     Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int>;
@@ -38,16 +38,10 @@ type CompareKeys =
 /// What the caller gave.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    state: *mut c_void,
-    destructor: Destructor,
+    pub(crate) state: Arc<State>,
     compare: CompareKeys,
     name: String,
 }
-
-// SAFETY: LevelDB calls the callbacks from any thread, and so its callers expect.
-unsafe impl Send for Rule {}
-// SAFETY: as above; several threads compare at once.
-unsafe impl Sync for Rule {}
 
 impl Rule {
     /// # Errors
@@ -62,15 +56,6 @@ impl Rule {
     /// The name that the caller gave.
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-}
-
-impl Drop for Rule {
-    fn drop(&mut self) {
-        if let Some(destructor) = self.destructor {
-            // SAFETY: the state is the caller's, who gave this function for it; it runs once.
-            unsafe { destructor(self.state) };
-        }
     }
 }
 
@@ -93,8 +78,14 @@ impl Order {
     }
 
     /// # Errors
-    /// The order has said of two keys of different bytes that they are equal.
+    /// The order has said of two keys of different bytes that they are equal, or is destroyed.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.rule.state.get().is_none() {
+            return Err(Failure::invalid(format_args!(
+                "the comparator {} was destroyed, and its database closed",
+                self.rule.name
+            )));
+        }
         // Relaxed: no memory goes with it, and a comparison of this thread is seen by it.
         if !self.has_equal_keys.load(Memory::Relaxed) {
             return Ok(());
@@ -116,11 +107,13 @@ impl Compare for Order {
         if a == b {
             return Ordering::Equal;
         }
-        // `Rule::check` has refused a rule without.
-        let Some(compare) = self.rule.compare else { return a.cmp(b) };
+        // `Rule::check` has refused a rule without; a state that is gone fails in `check`.
+        let (Some(compare), Some(state)) = (self.rule.compare, self.rule.state.get()) else {
+            return a.cmp(b);
+        };
         let (a_bytes, b_bytes) = (a.as_ptr().cast(), b.as_ptr().cast());
         // SAFETY: the state is the caller's, who gave this function for it and for any bytes.
-        let told = unsafe { compare(self.rule.state, a_bytes, a.len(), b_bytes, b.len()) };
+        let told = unsafe { compare(state, a_bytes, a.len(), b_bytes, b.len()) };
         told.cmp(&0).then_with(|| {
             // Relaxed: see `check`.
             self.has_equal_keys.store(true, Memory::Relaxed);
@@ -192,18 +185,24 @@ pub unsafe extern "C" fn leveldb_comparator_create(
     or_else(ptr::null_mut(), || {
         // SAFETY: the caller promises the same.
         let name = unsafe { called_name(name, state) };
-        give(Comparator { rule: Arc::new(Rule { state, destructor, compare, name }) })
+        let state = State::new(state, destructor);
+        give(Comparator { rule: Arc::new(Rule { state, compare, name }) })
     })
 }
 
-/// Gives up an order. Databases that are open with it keep it until they are closed.
+/// Gives up an order. Its destructor runs here, or, if databases are open with it, when the last
+/// of them is closed. Options that have it are of no use until they get another one or null.
 ///
 /// # Safety
 /// `comparator` is null or from [`leveldb_comparator_create`], and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_comparator_destroy(comparator: *mut Comparator) {
-    // SAFETY: the caller promises the same.
-    or_else((), || drop(unsafe { destroy(comparator) }));
+    or_else((), || {
+        // SAFETY: the caller promises the same.
+        if let Some(comparator) = unsafe { destroy(comparator) } {
+            comparator.rule.state.give_up();
+        }
+    });
 }
 
 #[cfg(test)]

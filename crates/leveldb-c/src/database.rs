@@ -1,6 +1,7 @@
 //! A database that is open, and its moments.
 
 use crate::comparator::Order;
+use crate::lifetime::Use;
 use crate::status::Failure;
 use keyrack_flodb::{Db, Snapshot as Moment};
 use std::sync::Arc;
@@ -12,6 +13,8 @@ pub struct Database {
     pub(crate) order: Option<Arc<Order>>,
     /// Differs from that of every other database of this process, also of those that are closed.
     pub(crate) number: u64,
+    /// Dropped when the store is closed: destructors of the caller's run then.
+    pub(crate) uses: Vec<Use>,
 }
 
 impl Database {

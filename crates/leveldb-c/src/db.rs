@@ -66,6 +66,8 @@ pub unsafe extern "C" fn leveldb_close(db: *mut Database) {
         if let Some(db) = unsafe { destroy(db) } {
             // The interface has no place for a failure. What was acknowledged is in the log.
             let _ = db.store.close();
+            // From here on nothing calls back, so destructors may run.
+            drop(db.uses);
         }
     });
 }

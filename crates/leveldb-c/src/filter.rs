@@ -6,7 +6,8 @@
 //! A filter by a rule is stored with the name of the rule, and used while the database is opened
 //! with a rule of that name.
 
-use crate::comparator::{Destructor, called_name};
+use crate::comparator::called_name;
+use crate::lifetime::State;
 use crate::memory::{destroy, give};
 use crate::status::or_else;
 use keyrack_flodb::{FilterBuilder, FilterReader, FilterRule};
@@ -35,25 +36,10 @@ type MayMatch =
 /// What the caller gave.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    state: *mut c_void,
-    destructor: Destructor,
+    pub(crate) state: Arc<State>,
     create: Create,
     may_match: MayMatch,
     name: String,
-}
-
-// SAFETY: LevelDB calls the callbacks from any thread, and so its callers expect.
-unsafe impl Send for Rule {}
-// SAFETY: as above; several threads ask filters at once.
-unsafe impl Sync for Rule {}
-
-impl Drop for Rule {
-    fn drop(&mut self) {
-        if let Some(destructor) = self.destructor {
-            // SAFETY: the state is the caller's, who gave this function for it; it runs once.
-            unsafe { destructor(self.state) };
-        }
-    }
 }
 
 /// Which filters tables get.
@@ -104,7 +90,8 @@ impl FilterBuilder for Keys {
 
     /// Empty where the caller's function has made none.
     fn finish(self: Box<Self>) -> Vec<u8> {
-        let (Some(create), Ok(count)) = (self.rule.create, c_int::try_from(self.ends.len())) else {
+        let Ok(count) = c_int::try_from(self.ends.len()) else { return Vec::new() };
+        let (Some(create), Some(state)) = (self.rule.create, self.rule.state.get()) else {
             return Vec::new();
         };
         let mut start = 0;
@@ -120,8 +107,7 @@ impl FilterBuilder for Keys {
         let mut len = 0;
         // SAFETY: the state is the caller's, who gave this function for it; it gets as many keys
         // and lengths as it is told.
-        let filter =
-            unsafe { create(self.rule.state, keys.as_ptr(), lens.as_ptr(), count, &raw mut len) };
+        let filter = unsafe { create(state, keys.as_ptr(), lens.as_ptr(), count, &raw mut len) };
         if filter.is_null() {
             return Vec::new();
         }
@@ -145,11 +131,13 @@ struct Stored {
 
 impl FilterReader for Stored {
     fn may_contain(&self, key: &[u8]) -> bool {
-        let Some(may_match) = self.rule.may_match else { return true };
+        // Without the function, or after its end, a filter excludes nothing.
+        let (Some(may_match), Some(state)) = (self.rule.may_match, self.rule.state.get()) else {
+            return true;
+        };
         let (key_bytes, filter) = (key.as_ptr().cast(), self.filter.as_ptr().cast());
         // SAFETY: the state is the caller's, who gave this function for it and its own filters.
-        let told =
-            unsafe { may_match(self.rule.state, key_bytes, key.len(), filter, self.filter.len()) };
+        let told = unsafe { may_match(state, key_bytes, key.len(), filter, self.filter.len()) };
         told != 0
     }
 }
@@ -190,7 +178,8 @@ pub unsafe extern "C" fn leveldb_filterpolicy_create(
         // SAFETY: the caller promises the same.
         let name = unsafe { called_name(name, state) };
         let (create, may_match) = (create_filter, key_may_match);
-        let rule = Rule { state, destructor, create, may_match, name };
+        let state = State::new(state, destructor);
+        let rule = Rule { state, create, may_match, name };
         give(FilterPolicy { filters: Filters::Custom(Arc::new(rule)) })
     })
 }
@@ -204,12 +193,18 @@ pub extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> *mut
     })
 }
 
-/// Gives up a rule. Databases that are open with it keep it until they are closed.
+/// Gives up a rule. Its destructor runs here, or, if databases are open with it, when the last of
+/// them is closed. Options that have it are of no use until they get another one or null.
 ///
 /// # Safety
 /// `policy` is null or from one of the calls that make it, and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_filterpolicy_destroy(policy: *mut FilterPolicy) {
-    // SAFETY: the caller promises the same.
-    or_else((), || drop(unsafe { destroy(policy) }));
+    or_else((), || {
+        // SAFETY: the caller promises the same.
+        let policy = unsafe { destroy(policy) };
+        if let Some(Filters::Custom(rule)) = policy.map(|policy| policy.filters) {
+            rule.state.give_up();
+        }
+    });
 }

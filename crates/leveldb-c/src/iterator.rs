@@ -36,6 +36,7 @@ impl Cursor {
         let Some(mut iter) = self.iter.take() else { return };
         let order = self.order.as_deref();
         let moved = caught(|| {
+            order.map_or(Ok(()), Order::check)?;
             let moved = step(&mut iter).map_err(Failure::from);
             let moved = moved.and_then(|()| order.map_or(Ok(()), Order::check));
             Ok((iter, moved))

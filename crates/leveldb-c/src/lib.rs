@@ -7,6 +7,7 @@
 //! ```text
 //!   program -- leveldb/c.h --> db  iterator  batch  snapshot  manage  options  access
 //!                               |   database     comparator, filter: callbacks    utility
+//!                               |                lifetime: when their destructors run
 //!                               |
 //!                            memory   pointers become slices and references, results malloc'ed
 //!                            status   failures become texts, and panics failures
@@ -26,6 +27,7 @@ mod database;
 mod db;
 mod filter;
 mod iterator;
+mod lifetime;
 mod manage;
 mod memory;
 mod options;

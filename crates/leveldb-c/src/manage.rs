@@ -60,12 +60,13 @@ pub(crate) fn open(name: &[u8], options: &Options) -> Result<Database, Failure> 
         }
         _ => {}
     }
+    let uses = options.keep()?;
     let order = options.order()?;
     let store = Db::open(dir, options.of_store(order.as_ref()))
         .map_err(|error| with_order(error, dir, options))?;
     // The count alone is used.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let database = Database { store, order, number };
+    let database = Database { store, order, number, uses };
     database.check()?;
     Ok(database)
 }
@@ -136,6 +137,8 @@ pub unsafe extern "C" fn leveldb_repair_db(
                 "{dir}: holds no database, but other files"
             )));
         }
+        // Dropped last, when nothing of the repair is left.
+        let _uses = options.keep()?;
         let order = options.order()?;
         let report = repair(Arc::new(RealFs), dir, &options.of_store(order.as_ref()));
         report.map_err(|error| with_order(error, dir, options))?;

@@ -13,6 +13,7 @@
 
 use crate::comparator::{Comparator, Order, Rule, store_order};
 use crate::filter::{FilterPolicy, Filters, SharedRule};
+use crate::lifetime::Use;
 use crate::memory::{destroy, give};
 use crate::status::Failure;
 use crate::utility::{Cache, Env, Logger};
@@ -81,6 +82,19 @@ impl Options {
             rule.check()?;
         }
         Ok(self.rule.as_ref().map(Order::new))
+    }
+
+    /// Keeps what the caller gave for the time that a database is open.
+    ///
+    /// # Errors
+    /// The comparator or the filter policy was destroyed.
+    pub(crate) fn keep(&self) -> Result<Vec<Use>, Failure> {
+        let order = self.rule.as_ref().map(|rule| &rule.state);
+        let filters = self.filters.as_ref().and_then(|filters| match filters {
+            Filters::Custom(rule) => Some(&rule.state),
+            Filters::Bloom { .. } => None,
+        });
+        order.into_iter().chain(filters).map(|state| state.keep()).collect()
     }
 
     /// The name of the order here.

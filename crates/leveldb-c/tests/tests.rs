@@ -1,7 +1,7 @@
 //! The interface as its users have it: programs in C against the header and the shared library.
 //!
 //! `program.c` uses every call, and `hostile.c` does what must not be done. `directories.c` has
-//! directories of LevelDB and of others. `random.c` makes random
+//! directories of LevelDB and of others, `lifetimes.c` callbacks that end. `random.c` makes random
 //! calls beside a model, with this library and with the machine's LevelDB: the same program, linked
 //! once. `fuzz.c` makes any calls with any handles. `KEYRACK_SEED=n` replaces the seeds of both,
 //! and `KEYRACK_STRESS=n` is a factor of their number.
@@ -80,6 +80,11 @@ fn misuse_is_an_error_or_has_no_effect() {
 #[test]
 fn what_leveldb_or_somebody_else_wrote_stays_as_it_is() {
     runs("directories");
+}
+
+#[test]
+fn a_destructor_runs_in_the_call_that_ends_the_last_use() {
+    runs("lifetimes");
 }
 
 /// A program that was linked against a library of LevelDB's name finds this one in its place: by

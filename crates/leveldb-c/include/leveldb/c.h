@@ -269,7 +269,8 @@ struct leveldb_comparator_t *leveldb_comparator_create(void *state,
                                                                       size_t blen),
                                                        const char *(*name)(void *state));
 
-// Gives up an order. Databases that are open with it keep it until they are closed.
+// Gives up an order. Its destructor runs here, or, if databases are open with it, when the last
+// of them is closed. Options that have it are of no use until they get another one or null.
 void leveldb_comparator_destroy(struct leveldb_comparator_t *comparator);
 
 // Makes a rule of callbacks. `create_filter` gets the keys of a table and returns a filter that
@@ -293,7 +294,8 @@ struct leveldb_filterpolicy_t *leveldb_filterpolicy_create(void *state,
 // Makes a rule for Bloom filters with so many bits a key, 1 to 64.
 struct leveldb_filterpolicy_t *leveldb_filterpolicy_create_bloom(int bits_per_key);
 
-// Gives up a rule. Databases that are open with it keep it until they are closed.
+// Gives up a rule. Its destructor runs here, or, if databases are open with it, when the last of
+// them is closed. Options that have it are of no use until they get another one or null.
 void leveldb_filterpolicy_destroy(struct leveldb_filterpolicy_t *policy);
 
 // Makes options of reads: from now, and blocks that are read are cached.
