@@ -34,6 +34,7 @@
 //! | read a range, from either end | [`Db::range`], [`Db::prefix`] |
 //! | move a cursor both ways | [`Db::iter`] |
 //! | read a moment | [`Db::snapshot`], and the calls that end in `_at` |
+//! | read, decide and write as one, over many keys | [`Db::transaction`], [`Db::retry`] |
 //! | keep several sets of keys | [`Spaces`], [`KeySpace`], [`SpacesBatch`] |
 //! | order keys otherwise | [`Compare`] |
 //! | load much that is sorted | [`SstWriter`], [`Db::ingest`] |
@@ -60,9 +61,10 @@
 //! # Errors
 //!
 //! An [`Error`] has a kind to match on: the caller's mistake, a full disk, the machine, damage with
-//! its place, or that an earlier failure was final. A failed sync, flush or compaction is final:
-//! from then on the store only reads, and says why, until it is opened again. A full disk is not:
-//! writes are refused until there is space.
+//! its place, a codec that is not built in, a transaction that has to run again, or that an earlier
+//! failure was final. A failed sync, flush or compaction is final: from then on the store only
+//! reads, and says why, until it is opened again. A full disk is not: writes are refused until
+//! there is space.
 //!
 //! The pages of the repository go on: `docs/embedding.md` has the calls of other stores beside
 //! these, `docs/engines/flodb.md` how all of this works, and `docs/promises.md` the tests of each
