@@ -1,8 +1,8 @@
 //! How long callbacks of the caller's may be called, and when their destructor runs.
 //!
 //! ```text
-//!   comparator_create --- open --------- close --- comparator_destroy     destructor runs: in destroy
-//!   comparator_create --- open --- comparator_destroy --- close           in close
+//!   comparator_create -- open -- close -- comparator_destroy     the destructor runs in destroy
+//!   comparator_create -- open -- comparator_destroy -- close     .. in close
 //! ```
 //!
 //! The destructor runs once, on the thread and before the return of the call that ends the last
