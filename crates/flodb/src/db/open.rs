@@ -123,8 +123,8 @@ impl Db {
         Ok(Db { owner: Arc::new(Owner { inner, background }) })
     }
 
-    /// Removes the store in `dir`, and the directory if nothing else is in it. Files whose names are
-    /// not those of a store stay, also in the directory of the log.
+    /// Removes the store in `dir`, and the directory if nothing else is in it. Files whose names
+    /// are not those of a store stay, also in the directory of the log.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};
