@@ -77,6 +77,7 @@ impl<'a> Scratch<'a> {
         }
         let files = self.files()?;
         self.fs.create_dir(&files)?;
+        // It can take the place.
         let Err(error) = self.fs.rename(&files, target) else { return Ok(()) };
         let is_mount = [ErrorKind::ResourceBusy, ErrorKind::CrossesDevices];
         if !is_mount.contains(&error.io_kind()) {
