@@ -43,6 +43,8 @@ fn drawn(run: &Run, timeline: Option<&str>, before: &str) -> Option<Drawn> {
         std::fs::write(dir.path().join("timeline.tsv"), timeline).unwrap();
     }
     let mut command = Command::new("gnuplot");
+    // Where the locale has no degree sign, gnuplot says so.
+    command.env("LC_ALL", "C.UTF-8");
     let Ok(output) = command.current_dir(dir.path()).args(["-e", before, "plot.gp"]).output()
     else {
         eprintln!("SKIPPED: gnuplot is not installed");
