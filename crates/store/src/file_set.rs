@@ -8,8 +8,8 @@
 //! ```
 //!
 //! An engine that keeps immutable files can say which of them are the store at a moment, and keep
-//! them while writers go on. So a copy needs no second directory, and no writer waits for it. Who
-//! copies needs to know nothing of the engine: neither which file is a table, nor what a log is.
+//! them while writers go on. So a copy needs no second directory, and no writer waits for it. A
+//! copier needs to know nothing of the engine: neither which file is a table, nor what a log is.
 //!
 //! **Invariant:** until its [`HeldFile`] is dropped, the first `bytes` of a file stay as they are.
 //!
