@@ -130,7 +130,9 @@ pub use spaces::{
 };
 pub use sst_writer::{SstFile, SstWriter};
 pub use table::ReadOptions;
-pub use transaction::{Isolation, Transaction, TransactionIter, TransactionOptions};
+pub use transaction::{
+    Isolation, Transaction, TransactionIter, TransactionOptions, TransactionRange,
+};
 
 /// The code of the page for those who embed a store is compiled and runs.
 #[cfg(doctest)]

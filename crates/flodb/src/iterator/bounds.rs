@@ -145,7 +145,7 @@ impl Bounds {
 
 /// The first key behind all that begin with `prefix`, in the order of bytes. `None` if there is
 /// none: behind keys that begin with bytes 0xff alone there is nothing.
-pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut behind = prefix[..=last].to_vec();
     behind[last] += 1;

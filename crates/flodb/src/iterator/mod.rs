@@ -9,8 +9,8 @@ mod range_tombstones;
 mod user;
 
 pub(crate) use bounded::BoundedCursor;
+pub(crate) use bounds::Bounds;
 pub use bounds::KeyRange;
-pub(crate) use bounds::{Bounds, behind_prefix};
 pub(crate) use level::LevelCursor;
 pub(crate) use merge::{Child, Merge};
 pub use range::{Keys, Range};

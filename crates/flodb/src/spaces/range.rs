@@ -4,7 +4,7 @@ use super::order::Prefix;
 use super::space::KeySpace;
 use crate::db::{Snapshot, check_prefixes};
 use crate::error::Result;
-use crate::iterator::{Bounds, KeyRange, Range, behind_prefix};
+use crate::iterator::{Bounds, KeyRange, Range};
 use crate::table::ReadOptions;
 use std::ops::Bound;
 
@@ -69,9 +69,11 @@ impl KeySpace {
         range: impl KeyRange,
         options: ReadOptions,
     ) -> Range {
-        let prefix = &self.space.prefix;
-        let bounds = Bounds::new(&range, |key| [prefix.bytes(), key].concat());
-        self.between_bounds(snapshot, bounds, options)
+        if let Err(error) = self.space.check() {
+            return Range::failed(error);
+        }
+        let moment = self.db.inner().moment(snapshot, options);
+        Range::new(moment, self.bounds(&range), self.space.prefix.bytes().len())
     }
 
     /// The entries with keys that begin with `prefix`, as they are now. If the space is in another
@@ -135,14 +137,8 @@ impl KeySpace {
         if let Err(error) = check_prefixes(&self.space.order) {
             return Range::failed(error);
         }
-        let stored = |key: &[u8]| [self.space.prefix.bytes(), key].concat();
-        let prefix = prefix.as_ref();
-        let high = behind_prefix(prefix).map(|behind| stored(&behind));
-        let bounds = Bounds {
-            low: Bound::Included(stored(prefix)),
-            high: high.map_or(Bound::Unbounded, Bound::Excluded),
-        };
-        self.between_bounds(snapshot, bounds, options)
+        let Bounds { low, high } = Bounds::of_prefix(prefix.as_ref());
+        self.range_with(snapshot, (low, high), options)
     }
 
     /// The entry with the first key, in the order of the space.
@@ -202,27 +198,20 @@ impl KeySpace {
         Ok(self.range(..).keys().next_key()?.is_none())
     }
 
-    /// The keys within bounds of the store, those of the space in place of open ends.
-    fn between_bounds(
-        &self,
-        snapshot: Option<&Snapshot>,
-        bounds: Bounds,
-        options: ReadOptions,
-    ) -> Range {
-        if let Err(error) = self.space.check() {
-            return Range::failed(error);
-        }
+    /// A range of its keys as the store has them, with its own ends in place of open ones.
+    pub(super) fn bounds(&self, range: &impl KeyRange) -> Bounds {
         let prefix = &self.space.prefix;
-        let Bounds { mut low, mut high } = bounds;
-        if low == Bound::Unbounded {
-            low = Bound::Included(prefix.low().to_vec());
+        let Bounds { low, high } = Bounds::new(range, |key| [prefix.bytes(), key].concat());
+        Bounds {
+            low: or_else(low, || Bound::Included(prefix.low().to_vec())),
+            high: or_else(high, || Bound::Excluded(behind(prefix))),
         }
-        if high == Bound::Unbounded {
-            high = Bound::Excluded(behind(prefix));
-        }
-        let moment = self.db.inner().moment(snapshot, options);
-        Range::new(moment, Bounds { low, high }, prefix.bytes().len())
     }
+}
+
+/// `bound`, or the other if it is open.
+fn or_else(bound: Bound<Vec<u8>>, other: impl FnOnce() -> Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    if bound == Bound::Unbounded { other() } else { bound }
 }
 
 /// What is behind all keys of a space.

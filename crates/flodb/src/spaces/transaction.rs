@@ -4,9 +4,11 @@ use super::Spaces;
 use super::key::with_key;
 use super::space::{KeySpace, Space};
 use super::transaction_iter::SpacesTransactionIter;
+use crate::db::check_prefixes;
 use crate::error::{Error, Result};
+use crate::iterator::{Bounds, KeyRange};
 use crate::table::ReadOptions;
-use crate::transaction::{Transaction, TransactionOptions, retried};
+use crate::transaction::{Transaction, TransactionOptions, TransactionRange, retried};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -277,11 +279,82 @@ impl SpacesTransaction {
         options: ReadOptions,
     ) -> Result<SpacesTransactionIter<'_>> {
         self.enter(space)?;
-        let prefix = space.space.prefix;
-        let (high, len) = prefix.high();
-        let bounds = (Some(prefix.low().to_vec()), Some(high[..len].to_vec()));
-        let inner = self.inner.iter_within(bounds, options)?;
+        let inner = self.inner.moment(options).iter(space.bounds(&(..)));
         Ok(SpacesTransactionIter { inner, space: Arc::clone(&space.space) })
+    }
+
+    /// The entries of a range of keys of `space`: see [`Transaction::range`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::default(), &[])?;
+    /// # let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// let transaction = spaces.transaction();
+    /// transaction.put(&users, b"bob", b"40")?;
+    /// let last = transaction.range(&users, "a"..).next_back().transpose()?;
+    /// assert_eq!(last, Some((b"bob".to_vec(), b"40".to_vec())));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn range(&self, space: &KeySpace, range: impl KeyRange) -> TransactionRange<'_> {
+        self.range_with(space, range, ReadOptions::default())
+    }
+
+    /// As [`SpacesTransaction::range`], and reads tables as `options` say.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, ReadOptions, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::default(), &[])?;
+    /// # let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// let transaction = spaces.transaction();
+    /// let once = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    /// assert_eq!(transaction.range_with(&users, .., once).count(), 0);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn range_with(
+        &self,
+        space: &KeySpace,
+        range: impl KeyRange,
+        options: ReadOptions,
+    ) -> TransactionRange<'_> {
+        match self.enter(space) {
+            Ok(()) => {
+                let prefix_bytes = space.space.prefix.bytes().len();
+                self.inner.between(space.bounds(&range), prefix_bytes, options)
+            }
+            Err(error) => TransactionRange::failed(error),
+        }
+    }
+
+    /// The entries of `space` whose keys begin with `prefix`: see [`Transaction::prefix`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::default(), &[])?;
+    /// # let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// let transaction = spaces.transaction();
+    /// transaction.put(&users, b"ada", b"36")?;
+    /// assert_eq!(transaction.prefix(&users, "a").count(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first entry is one if the keys of the space have another order than that of bytes.
+    #[must_use]
+    pub fn prefix(&self, space: &KeySpace, prefix: impl AsRef<[u8]>) -> TransactionRange<'_> {
+        let entered = self.enter(space).and_then(|()| check_prefixes(&space.space.order));
+        match entered {
+            Ok(()) => {
+                let Bounds { low, high } = Bounds::of_prefix(prefix.as_ref());
+                self.range(space, (low, high))
+            }
+            Err(error) => TransactionRange::failed(error),
+        }
     }
 
     /// The newest value of `key` of `space`, and a lock on it: see [`Transaction::get_for_update`].

@@ -16,17 +16,60 @@
 
 use super::read_set::{High, KeyRange};
 use super::{State, Transaction};
+use crate::db::Moment;
 use crate::error::Result;
-use crate::iterator::Iter;
+use crate::iterator::{Bounds, Iter};
 use crate::key::Comparator;
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::ops::Bound;
+use std::rc::Rc;
 
 /// A write of the transaction: key, and value if it is no delete.
 pub(super) type OwnWrite = (Vec<u8>, Option<Vec<u8>>);
 
-/// Where keys must lie: from the first on, before the second.
-pub(crate) type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
+/// What iterators of a transaction are made from: its moment of the store, and what it had written
+/// until now.
+#[derive(Clone)]
+pub(crate) struct TransactionMoment<'t> {
+    transaction: &'t Transaction,
+    store: Moment,
+    order: Comparator,
+    own: Rc<[OwnWrite]>,
+    /// Ranges that the transaction has deleted.
+    deleted: Rc<[KeyRange]>,
+}
+
+impl<'t> TransactionMoment<'t> {
+    pub(super) fn new(transaction: &'t Transaction, store: Moment, order: Comparator) -> Self {
+        let writes = &transaction.state().borrow().sets.writes;
+        let (own, deleted) = (writes.sorted(&order).into(), writes.ranges().into());
+        TransactionMoment { transaction, store, order, own, deleted }
+    }
+
+    pub(super) fn order(&self) -> &Comparator {
+        &self.order
+    }
+
+    /// An iterator over the keys within `bounds`.
+    pub(crate) fn iter(&self, bounds: Bounds) -> TransactionIter<'t> {
+        let state = self.transaction.state();
+        state.borrow_mut().iterators += 1;
+        TransactionIter {
+            state,
+            order: self.order.clone(),
+            store: self.store.iter(bounds.clone()),
+            own: Rc::clone(&self.own),
+            deleted: Rc::clone(&self.deleted),
+            bounds,
+            shown: Shown::Nothing,
+            is_upward: true,
+            own_at: 0,
+            range: None,
+            keeps_reads: self.transaction.keeps_reads(),
+        }
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
@@ -45,9 +88,8 @@ pub struct TransactionIter<'t> {
     state: &'t RefCell<State>,
     order: Comparator,
     store: Iter,
-    own: Vec<OwnWrite>,
-    /// Ranges that the transaction has deleted.
-    deleted: Vec<KeyRange>,
+    own: Rc<[OwnWrite]>,
+    deleted: Rc<[KeyRange]>,
     bounds: Bounds,
     shown: Shown,
     is_upward: bool,
@@ -58,33 +100,7 @@ pub struct TransactionIter<'t> {
     keeps_reads: bool,
 }
 
-impl<'t> TransactionIter<'t> {
-    pub(super) fn new(
-        transaction: &'t Transaction,
-        store: Iter,
-        order: Comparator,
-        bounds: Bounds,
-    ) -> Self {
-        let state = transaction.state();
-        let mut now = state.borrow_mut();
-        now.iterators += 1;
-        let (own, deleted) = (now.sets.writes.sorted(&order), now.sets.writes.ranges());
-        let keeps_reads = transaction.keeps_reads();
-        TransactionIter {
-            state,
-            order,
-            store,
-            own,
-            deleted,
-            bounds,
-            shown: Shown::Nothing,
-            is_upward: true,
-            own_at: 0,
-            range: None,
-            keeps_reads,
-        }
-    }
-
+impl TransactionIter<'_> {
     /// Whether it stands on a key.
     #[must_use]
     pub fn is_valid(&self) -> bool {
@@ -109,10 +125,7 @@ impl<'t> TransactionIter<'t> {
     /// # Errors
     /// A table cannot be read, or is damaged; the iterator is nowhere then. So for all moves.
     pub fn seek_first(&mut self) -> Result<()> {
-        match self.bounds.0.clone() {
-            Some(low) => self.place_up(Some(&low)),
-            None => self.place_up(None),
-        }
+        self.place_up(None)
     }
 
     /// Goes to the last key.
@@ -128,10 +141,8 @@ impl<'t> TransactionIter<'t> {
     /// # Errors
     /// As for [`TransactionIter::seek_first`].
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
-        match &self.bounds.0 {
-            Some(low) if self.order.user(target, low).is_lt() => self.seek_first(),
-            _ => self.place_up(Some(target)),
-        }
+        let is_before = self.bounds.begin_behind(target, &self.order);
+        self.place_up((!is_before).then_some(target))
     }
 
     /// Goes to the last key that is not behind `target`.
@@ -139,10 +150,8 @@ impl<'t> TransactionIter<'t> {
     /// # Errors
     /// As for [`TransactionIter::seek_first`].
     pub fn seek_back(&mut self, target: &[u8]) -> Result<()> {
-        match &self.bounds.1 {
-            Some(high) if self.order.user(target, high).is_ge() => self.seek_last(),
-            _ => self.place_down(Some(target)),
-        }
+        let is_behind = self.bounds.end_before(target, &self.order);
+        self.place_down((!is_behind).then_some(target))
     }
 
     /// Goes one key on; nowhere behind the last. Nothing happens nowhere.
@@ -207,40 +216,30 @@ impl<'t> TransactionIter<'t> {
         (self.shown, self.is_upward) = (Shown::Nothing, true);
         match target {
             Some(target) => self.store.seek(target)?,
-            None => self.store.seek_first()?,
+            None => self.store.seek_low()?,
         }
-        self.own_at = target.map_or(0, |target| self.own_from(target));
+        self.own_at = match target {
+            Some(target) => self.own_from(target),
+            None => self.own.partition_point(|(key, _)| !self.is_above(key)),
+        };
         self.find_visible_up()?;
-        self.begin_range(target.map(<[u8]>::to_vec), self.high_here());
+        let low = target.or(self.bounds.low_key()).map(<[u8]>::to_vec);
+        self.begin_range(low, self.high_here());
         Ok(())
     }
 
     fn place_down(&mut self, target: Option<&[u8]>) -> Result<()> {
         (self.shown, self.is_upward) = (Shown::Nothing, false);
-        match (target, &self.bounds.1) {
-            (Some(target), _) => {
-                self.store.seek_back(target)?;
-                self.own_at = self.own_behind(target);
-            }
-            (None, Some(high)) => {
-                // The key itself is outside.
-                self.store.seek_back(high)?;
-                if self.store.entry().is_some_and(|(key, _)| key == &**high) {
-                    self.store.prev()?;
-                }
-                self.own_at = self.own_from(high);
-            }
-            (None, None) => {
-                self.store.seek_last()?;
-                self.own_at = self.own.len();
-            }
+        match target {
+            Some(target) => self.store.seek_back(target)?,
+            None => self.store.seek_high()?,
         }
-        self.find_visible_down()?;
-        let high = match (target, &self.bounds.1) {
-            (Some(target), _) => High::With(target.to_vec()),
-            (None, Some(end)) => High::Before(end.clone()),
-            (None, None) => High::Open,
+        self.own_at = match target {
+            Some(target) => self.own_behind(target),
+            None => self.own.partition_point(|(key, _)| self.is_below(key)),
         };
+        self.find_visible_down()?;
+        let high = target.map_or_else(|| self.high(), |target| High::With(target.to_vec()));
         self.begin_range(self.low_here(), high);
         Ok(())
     }
@@ -323,11 +322,11 @@ impl<'t> TransactionIter<'t> {
     }
 
     fn is_below(&self, key: &[u8]) -> bool {
-        self.bounds.1.as_deref().is_none_or(|high| self.order.user(key, high).is_lt())
+        !self.bounds.end_before(key, &self.order)
     }
 
     fn is_above(&self, key: &[u8]) -> bool {
-        self.bounds.0.as_deref().is_none_or(|low| self.order.user(key, low).is_ge())
+        !self.bounds.begin_behind(key, &self.order)
     }
 
     fn own_here(&self) -> Option<&OwnWrite> {
@@ -344,6 +343,15 @@ impl<'t> TransactionIter<'t> {
         self.own.partition_point(|(own, _)| self.order.user(own, key).is_le())
     }
 
+    /// The end of the bounds.
+    fn high(&self) -> High {
+        match &self.bounds.high {
+            Bound::Unbounded => High::Open,
+            Bound::Included(key) => High::With(key.clone()),
+            Bound::Excluded(key) => High::Before(key.clone()),
+        }
+    }
+
     /// Begins the range of a seek.
     fn begin_range(&mut self, low: Option<Vec<u8>>, high: High) {
         if self.keeps_reads {
@@ -353,16 +361,12 @@ impl<'t> TransactionIter<'t> {
 
     /// Where a range ends that reaches up to the key here, or to the end.
     fn high_here(&self) -> High {
-        match (self.entry(), &self.bounds.1) {
-            (Some((key, _)), _) => High::With(key.to_vec()),
-            (None, Some(end)) => High::Before(end.clone()),
-            (None, None) => High::Open,
-        }
+        self.entry().map_or_else(|| self.high(), |(key, _)| High::With(key.to_vec()))
     }
 
     /// Where a range begins that reaches down to the key here, or to the beginning.
     fn low_here(&self) -> Option<Vec<u8>> {
-        self.entry().map(|(key, _)| key.to_vec()).or_else(|| self.bounds.0.clone())
+        self.entry().map(|(key, _)| key).or(self.bounds.low_key()).map(<[u8]>::to_vec)
     }
 
     fn keep_reads_up(&mut self) {

@@ -39,6 +39,7 @@
 mod begin;
 mod hash_index;
 mod iter;
+mod range;
 mod read_set;
 mod row_locks;
 mod sets;
@@ -50,6 +51,7 @@ mod tests;
 pub(crate) use begin::retried;
 pub use begin::{Isolation, TransactionOptions};
 pub use iter::TransactionIter;
+pub use range::TransactionRange;
 pub(crate) use read_set::{KeyRange, ReadSet};
 pub(crate) use row_locks::RowLocks;
 pub(crate) use write_buffer::WriteBuffer;
@@ -58,9 +60,10 @@ use crate::batch::Write;
 use crate::checksum::hash;
 use crate::db::{Checks, Db, Snapshot};
 use crate::error::{Error, Result};
+use crate::iterator::Bounds;
 use crate::key::Kind;
 use crate::table::ReadOptions;
-use iter::Bounds;
+use iter::TransactionMoment;
 use row_locks::{Deadlock, HeldRows};
 use sets::OwnSets;
 use std::cell::RefCell;
@@ -299,22 +302,7 @@ impl Transaction {
     /// # Errors
     /// As for [`Transaction::get`].
     pub fn iter_with(&self, options: ReadOptions) -> Result<TransactionIter<'_>> {
-        self.iter_within((None, None), options)
-    }
-
-    /// As [`Transaction::iter_with`], over the keys from the first bound on and before the second.
-    pub(crate) fn iter_within(
-        &self,
-        bounds: Bounds,
-        options: ReadOptions,
-    ) -> Result<TransactionIter<'_>> {
-        let inner = self.db.inner();
-        let store = {
-            let mut state = self.state.borrow_mut();
-            state.has_unchecked_reads |= !self.keeps_reads();
-            inner.iter(Some(&state.snapshot), options)?
-        };
-        Ok(TransactionIter::new(self, store, inner.options.comparator.clone(), bounds))
+        Ok(self.moment(options).iter(Bounds::default()))
     }
 
     /// The value of `key`, which no other transaction gets by this call until this one ends. Waits
@@ -609,6 +597,17 @@ impl Transaction {
 
     fn state(&self) -> &RefCell<State> {
         &self.state
+    }
+
+    /// What its iterators are made from at this moment of it.
+    pub(crate) fn moment(&self, options: ReadOptions) -> TransactionMoment<'_> {
+        let inner = self.db.inner();
+        let store = {
+            let mut state = self.state.borrow_mut();
+            state.has_unchecked_reads |= !self.keeps_reads();
+            inner.moment(Some(&state.snapshot), options)
+        };
+        TransactionMoment::new(self, store, inner.options.comparator.clone())
     }
 
     /// Whether commits check what is read.

@@ -2,6 +2,7 @@
 //! and what happens to one that outlives a flush, an ingestion, a full disk or the store.
 
 mod own_writes;
+mod ranges;
 mod rows;
 
 use crate::support::{DIR, backwards, idle, open, rows, try_open};
