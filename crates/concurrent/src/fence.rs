@@ -20,6 +20,15 @@ use crate::sync::{Ordering, full_fence};
 #[cfg(not(any(loom, shuttle, miri)))]
 use rustix::thread::{MembarrierCommand, membarrier};
 
+/// Makes every thread of the process pass a full fence: what another thread did before it, this one
+/// sees afterwards, and what this one did before the call, the other sees in what it reads after
+/// its fence. For who waits rarely, on behalf of those who pass often and have no fence of their
+/// own. `false` where the system has no such call, and the others would need one. A system call.
+pub fn fence_all_threads() -> bool {
+    let fences = Fences::decide();
+    fences.heavy() && fences != Fences::Full
+}
+
 /// Which kind of fences a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fences {

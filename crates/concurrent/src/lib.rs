@@ -69,6 +69,7 @@ pub use change::Change;
 pub use counter::Counter;
 pub use domain::Pressure;
 pub use epoch::{Guard, birth, free_or_hand_over, parts, pin, pressure};
+pub use fence::fence_all_threads;
 pub use key_locks::{KeyGuards, KeyLocks};
 pub use part::Part;
 pub use range::UNIT_BYTES;

@@ -27,6 +27,21 @@ pub enum Error {
     /// A sync failed, now or earlier. That is final: the records that it covered may be lost, and
     /// no later sync can tell. The log accepts no records and no syncs any more.
     Poisoned(Arc<keyrack_vfs::Error>),
+    /// A tail asked for records that the log does not keep any more.
+    NotKept {
+        /// The LSN that was asked for.
+        lsn: u64,
+        /// The first one that can be had.
+        first: u64,
+    },
+    /// A tail asked for an LSN at which no record of the log begins or ends: it lies above the end,
+    /// within a record, or where a power loss took the records.
+    NotWritten {
+        /// The LSN that was asked for.
+        lsn: u64,
+        /// The end of the records before it.
+        end: u64,
+    },
     /// The thread that syncs the log did not start.
     Thread(std::io::Error),
 }
@@ -40,6 +55,15 @@ impl fmt::Display for Error {
                 write!(f, "{}: byte {offset}: {what}", path.display())
             }
             Error::Poisoned(cause) => write!(f, "the log accepts no more records: {cause}"),
+            Error::NotKept { lsn, first } => {
+                write!(f, "the log is not kept from LSN {lsn} on; the first is {first}")
+            }
+            Error::NotWritten { lsn, end } => {
+                write!(
+                    f,
+                    "the log has no record that ends at LSN {lsn}; the one before ends at {end}"
+                )
+            }
             Error::Thread(cause) => {
                 write!(f, "cannot start the thread that syncs the log: {cause}")
             }

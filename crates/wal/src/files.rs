@@ -36,6 +36,7 @@
 
 mod closing;
 mod creation;
+mod reading;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -43,18 +44,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use keyrack_concurrent::{Swap, pin};
-use keyrack_measure::Clock;
+use keyrack_measure::{Clock, wall};
 use keyrack_vfs::{Fs, OpenOptions, Operation};
 
 use crate::allocator::SegmentAllocator;
 use crate::error::{Error, Result};
-use crate::format::{FRONT_BYTES, RECORD_BYTES};
+use crate::format::{FRONT_BYTES, Header, RECORD_BYTES};
 use crate::group_commit::GroupCommit;
 use crate::marker::Marker;
 use crate::names::path_of;
 use crate::options::{Options, Sync};
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::recovery::{Found, Unsynced};
+use crate::retention::{Holds, Kept};
 use crate::segment::{PAGE_BYTES, Segment};
 use creation::Creator;
 
@@ -82,6 +84,10 @@ pub(crate) struct Turns {
 struct Entry {
     /// Bytes of records.
     bytes: u64,
+    /// Where the log ended before it.
+    previous_end: u64,
+    /// When the next segment took its place; the opening, of one that was recovered.
+    ended_ms: u64,
     /// The mapping, while some of it may be unsynced.
     segment: Option<Arc<Segment>>,
 }
@@ -90,9 +96,13 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Directory {
     live: BTreeMap<u64, Entry>,
+    /// Segments that were released and are kept. They are all below the others.
+    kept: BTreeMap<u64, Kept>,
     spare: Vec<PathBuf>,
-    /// Nothing below this LSN will be read again.
+    /// No recovery begins below this LSN.
     released: u64,
+    /// The log can be read from this LSN on.
+    kept_from: u64,
 }
 
 /// The two newest segments, the newer one first. A writer that was very slow looks in the
@@ -114,6 +124,8 @@ struct Counts {
 pub struct Stats {
     /// Segments in use.
     pub segments: u64,
+    /// Released segments that are kept for readers.
+    pub kept_segments: u64,
     /// Segments that are kept for reuse, or were created ahead.
     pub spare_segments: u64,
     /// Bytes for which all these files have space.
@@ -133,8 +145,9 @@ pub(crate) struct Files {
     dir: PathBuf,
     options: Options,
     epoch: u64,
-    /// Where the first segment since the log was opened begins.
+    /// Where the first segment since the log was opened begins, and where the log ended before it.
     first_start: u64,
+    recovered_end: u64,
     pub(crate) allocator: SegmentAllocator<Turns>,
     creator: Mutex<Creator>,
     /// The segments after the current one that were created ahead, in order. Pushed under the lock
@@ -151,14 +164,25 @@ pub(crate) struct Files {
     /// Where the space of the current segment ends. Below `segment_bytes` only in the first one.
     limit: AtomicU64,
     directory: Mutex<Directory>,
+    holds: Arc<Holds>,
+    /// The time of the last time mark.
+    last_mark_ms: AtomicU64,
     counts: Mutex<Counts>,
     clock: Clock,
 }
 
 impl Files {
     pub(crate) fn new(fs: Arc<dyn Fs>, dir: &Path, options: Options, found: Found) -> Self {
-        let entry = |(start, bytes): (u64, u64)| (start, Entry { bytes, segment: None });
-        let live = found.live.into_iter().map(entry).collect();
+        let ended_ms = wall::unix_ms();
+        let entry = |(start, header): (u64, Header)| {
+            let (bytes, previous_end) = (header.segment_bytes, header.previous_end);
+            (start, Entry { bytes, previous_end, ended_ms, segment: None })
+        };
+        let live: BTreeMap<_, _> = found.live.into_iter().map(entry).collect();
+        let kept: BTreeMap<_, _> = found.kept.into_iter().collect();
+        let lowest = kept.first_key_value().map(|(_, kept)| kept.previous_end);
+        let lowest = lowest.or(live.first_key_value().map(|(_, entry)| entry.previous_end));
+        let kept_from = lowest.unwrap_or(found.previous_end);
         let unsealed = !found.unsynced.is_empty();
         let number = found.next / options.segment_bytes;
         let creator = Creator {
@@ -175,6 +199,7 @@ impl Files {
             options,
             epoch: found.epoch,
             first_start: found.next,
+            recovered_end: found.previous_end,
             allocator: SegmentAllocator::new(number, options.segment_bytes, Turns::default()),
             creator: Mutex::new(creator),
             prepared: Mutex::default(),
@@ -185,7 +210,9 @@ impl Files {
             window: Swap::new(Window([None, None])),
             // The first segment is still to come.
             limit: AtomicU64::new(0),
-            directory: Mutex::new(Directory { live, ..Directory::default() }),
+            directory: Mutex::new(Directory { live, kept, kept_from, ..Directory::default() }),
+            holds: Arc::default(),
+            last_mark_ms: AtomicU64::new(0),
             counts: Mutex::default(),
             clock: Clock::vdso(),
         }
@@ -300,8 +327,7 @@ impl Files {
         turns.filled_in_ns = (turns.current_since_ns > 0).then_some(filled_in_ns);
         turns.current_since_ns = now_ns;
         let limit = segment.mapped_bytes;
-        let entry = Entry { bytes, segment: Some(Arc::clone(&segment)) };
-        self.directory().live.insert(start, entry);
+        self.enter(start, &segment);
         let guard = pin();
         let [before, leaves] = self.window.load(&guard).0.clone();
         lock(&self.left).extend(leaves);
@@ -309,6 +335,21 @@ impl Files {
         // Release pairs with the Acquire in `limit`: the segment is there.
         self.limit.store(limit, Ordering::Release);
         Ok(())
+    }
+
+    /// Adds the segment that is the current one from now on.
+    fn enter(&self, start: u64, segment: &Arc<Segment>) {
+        let ended_ms = wall::unix_ms();
+        let is_first = start == self.first_start;
+        let previous_end = if is_first { self.recovered_end } else { start };
+        let (bytes, segment) = (segment.bytes, Some(Arc::clone(segment)));
+        let mut directory = self.directory();
+        if let Some(mut before) = directory.live.last_entry()
+            && !is_first
+        {
+            before.get_mut().ended_ms = ended_ms;
+        }
+        directory.live.insert(start, Entry { bytes, previous_end, ended_ms, segment });
     }
 
     /// Frees the windows that this thread has replaced, but for the segments that only they hold
@@ -380,8 +421,9 @@ impl Files {
             mapping,
             is_direct: old.is_direct,
         });
-        let entry = Entry { bytes: old.bytes, segment: Some(Arc::clone(&segment)) };
-        self.directory().live.insert(old.start, entry);
+        if let Some(entry) = self.directory().live.get_mut(&old.start) {
+            entry.segment = Some(Arc::clone(&segment));
+        }
         self.window.store(Window([Some(segment), before]), &guard);
         // As in `activate`.
         self.limit.store(space, Ordering::Release);
@@ -435,8 +477,9 @@ impl Files {
     fn flush(&self, from: u64, to: u64) -> std::result::Result<u64, Arc<keyrack_vfs::Error>> {
         let segments: Vec<_> = {
             let directory = self.directory();
-            let entries = directory.live.range(..to).map(|(_, entry)| entry);
-            entries.filter_map(|entry| entry.segment.clone()).collect()
+            let kept = directory.kept.values().map(|kept| &kept.segment);
+            let live = directory.live.range(..to).map(|(_, entry)| &entry.segment);
+            kept.chain(live).flatten().cloned().collect()
         };
         for segment in segments.iter().filter(|segment| segment.end() > from) {
             segment.flush(from, to).map_err(|error| self.poison(error))?;
@@ -449,6 +492,11 @@ impl Files {
                 entry.segment = None;
             }
         }
+        directory.kept.range_mut(..to).for_each(|(start, kept)| {
+            if start + kept.bytes <= to {
+                kept.segment = None;
+            }
+        });
         Ok(to)
     }
 
@@ -460,32 +508,35 @@ impl Files {
     }
 
     fn release_files(&self, below: u64) -> Result<()> {
-        let mut outcome = Ok(());
-        {
-            let mut directory = self.directory();
-            directory.released = directory.released.max(below);
-        }
+        self.directory().release(below);
         loop {
-            let victim = {
-                let mut directory = self.directory();
-                let first = directory.live.first_key_value();
-                let victim = first.map(|(start, entry)| (*start, entry.bytes));
-                let Some((start, bytes)) = victim else { return outcome };
-                if directory.live.len() == 1 || start + bytes > below {
-                    return outcome;
-                }
-                directory.live.remove(&start);
-                (start, bytes)
-            };
-            let (start, bytes) = victim;
+            let Some((start, kept)) = self.take_unwanted() else { return Ok(()) };
             let path = path_of(&self.dir, start);
-            if let Err(error) = self.retire(path, bytes == self.options.segment_bytes) {
-                // The segment is kept for the next release.
-                outcome = Err(error);
-                self.directory().live.insert(start, Entry { bytes, segment: None });
-                return outcome;
+            if let Err(error) = self.retire(path, kept.bytes == self.options.segment_bytes) {
+                // The next release tries again. Nobody reads it.
+                self.directory().kept.insert(start, kept);
+                return Err(error);
             }
         }
+    }
+
+    /// Takes the oldest segment that was released, if it is not to be kept.
+    fn take_unwanted(&self) -> Option<(u64, Kept)> {
+        let retention = self.options.retention;
+        let mut directory = self.directory();
+        let released = directory.released;
+        let held = if retention.held_bytes > 0 { self.holds.lowest() } else { None };
+        let oldest = directory.kept.first_entry()?;
+        let start = *oldest.key();
+        if retention.wants((start, oldest.get()), released, held, wall::unix_ms()) {
+            return None;
+        }
+        let kept = oldest.remove();
+        let next = directory.kept.first_key_value().map(|(_, kept)| kept.previous_end);
+        let next = next.or(directory.live.first_key_value().map(|(_, it)| it.previous_end));
+        // The newest segment is never released.
+        directory.kept_from = directory.kept_from.max(next.unwrap_or(start + kept.bytes));
+        Some((start, kept))
     }
 
     /// Keeps a file as a spare if its size fits and there are few spares, or removes it.
@@ -518,13 +569,31 @@ impl Files {
             None => FRONT_BYTES + entry.bytes,
         };
         let live_bytes = directory.live.values().map(space);
+        let kept_bytes = directory.kept.values().map(|kept| FRONT_BYTES + kept.bytes);
         Stats {
             segments: directory.live.len() as u64,
+            kept_segments: directory.kept.len() as u64,
             spare_segments,
-            file_bytes: live_bytes.sum::<u64>() + spare_segments * self.file_bytes(),
+            file_bytes: live_bytes.chain(kept_bytes).sum::<u64>()
+                + spare_segments * self.file_bytes(),
             flushes: counts.flushes,
             made: counts.made,
             recycled: counts.recycled,
+        }
+    }
+}
+
+impl Directory {
+    /// Moves the segments that lie wholly below `below` to those that may be kept, except the
+    /// newest.
+    fn release(&mut self, below: u64) {
+        self.released = self.released.max(below);
+        while self.live.len() > 1
+            && let Some(oldest) = self.live.first_entry()
+            && oldest.key() + oldest.get().bytes <= self.released
+        {
+            let (start, Entry { bytes, previous_end, ended_ms, segment }) = oldest.remove_entry();
+            self.kept.insert(start, Kept { bytes, previous_end, ended_ms, segment });
         }
     }
 }

@@ -346,6 +346,37 @@ pub(crate) fn void(
     head(&record)
 }
 
+/// Bytes behind the head of a void record that is a time mark.
+pub(crate) const TIME_BYTES: usize = 24;
+const TIME_MAGIC: [u8; 8] = *b"KEYRTIME";
+
+/// The bytes of a time mark behind its head. The checksum covers them, and where they lie, as that
+/// of a void record does not.
+pub(crate) fn encode_time(incarnation: Incarnation, lsn: u64, unix_ms: u64) -> [u8; TIME_BYTES] {
+    let mut bytes = [0; TIME_BYTES];
+    bytes[..8].copy_from_slice(&TIME_MAGIC);
+    put_u64(&mut bytes, 8, unix_ms);
+    let checksum = time_checksum(&bytes[..16], incarnation, lsn);
+    put_u32(&mut bytes, 16, checksum);
+    bytes
+}
+
+/// The milliseconds since 1970 of a time mark. `None` if the bytes are not one.
+pub(crate) fn decode_time(bytes: &[u8], incarnation: Incarnation, lsn: u64) -> Option<u64> {
+    let bytes: &[u8; TIME_BYTES] = bytes.first_chunk()?;
+    let is_mark = bytes[..8] == TIME_MAGIC
+        && get_u32(bytes, 16) == time_checksum(&bytes[..16], incarnation, lsn);
+    is_mark.then(|| get_u64(bytes, 8))
+}
+
+fn time_checksum(bytes: &[u8], incarnation: Incarnation, lsn: u64) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(&incarnation.epoch.to_le_bytes());
+    digest.update(&lsn.to_le_bytes());
+    digest.update(bytes);
+    mask(digest.finalize() as u32)
+}
+
 /// Bytes of the payload that [`small`] takes.
 pub(crate) const SMALL_BYTES_MAX: usize = 224;
 /// The epoch and the LSN, which are summed up and not written, precede the record.

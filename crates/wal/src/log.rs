@@ -8,12 +8,14 @@ use keyrack_vfs::Fs;
 use crate::allocator::Reserved;
 use crate::error::{Error, Result};
 use crate::files::{Files, Stats};
-use crate::format::{ALIGN, log_bytes_of};
+use crate::format::{ALIGN, TIME_BYTES, log_bytes_of};
 use crate::options::{LSN_MAX, Options, Sync};
 use crate::primitive::{AtomicU64, CachePadded, Ordering};
 use crate::recovery::{Recovered, recover};
+use crate::retention::Hold;
 use crate::segment::reaches_window;
 use crate::sequencer::CommitSequencer;
+use crate::tail::{Around, TailFiles};
 use crate::ticker::Ticker;
 
 /// Where the records go.
@@ -196,6 +198,70 @@ impl Log {
         self.core.published.end()
     }
 
+    /// Where the published records end. That is [`Log::published`], but for a log that has got no
+    /// record since it was opened: there, where the recovered records end.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position_of(self.published())
+    }
+
+    /// Where the records end that are below `lsn`, a result of [`Log::published`] or
+    /// [`Log::synced`].
+    #[must_use]
+    pub fn position_of(&self, lsn: u64) -> u64 {
+        match &self.core.backing {
+            Backing::Nothing(_) => lsn,
+            Backing::Files(files) => files.position_of(lsn),
+        }
+    }
+
+    /// Writes the time into the log: every record that was published before is below the mark.
+    /// `unix_ms` is in milliseconds since 1970; if an earlier mark of this opening is later, its
+    /// time is written again. Nobody reads the mark but a [`Tail`](crate::Tail); a recovery passes over it.
+    /// Returns its end, and what [`Reservation::publish_asking`] does. With [`Sync::None`] it does
+    /// nothing.
+    ///
+    /// # Errors
+    /// As for [`Log::reserve`].
+    pub fn mark_time(&self, unix_ms: u64) -> Result<(u64, bool)> {
+        let Backing::Files(files) = &self.core.backing else {
+            return Ok((self.published(), false));
+        };
+        let unix_ms = files.later_of(unix_ms);
+        let mut place = self.reserve(TIME_BYTES)?;
+        let synced = files.group.synced();
+        let write =
+            |segment: &crate::segment::Segment| segment.write_time(place.lsn, synced, unix_ms);
+        files.with_segment(place.segment_start(), write)?;
+        place.written = true;
+        Ok((place.end, place.publish_asking()))
+    }
+
+    /// What a tail needs, whose LSN is held from here on.
+    pub(crate) fn tail_files(&self, from: u64) -> Option<(TailFiles, Hold)> {
+        match &self.core.backing {
+            Backing::Nothing(_) => None,
+            Backing::Files(files) => Some(files.tail_files(from)),
+        }
+    }
+
+    /// The segments around an LSN.
+    pub(crate) fn around(&self, lsn: u64) -> Around {
+        match &self.core.backing {
+            Backing::Nothing(_) => Around::default(),
+            Backing::Files(files) => files.around(lsn),
+        }
+    }
+
+    /// The first LSN from which the log can be read.
+    #[must_use]
+    pub fn kept_from(&self) -> u64 {
+        match &self.core.backing {
+            Backing::Nothing(_) => self.published(),
+            Backing::Files(files) => files.kept_from(),
+        }
+    }
+
     /// The LSN at which the reserved records end. Records that were reserved before this call lie
     /// below it, later ones do not. The writers of later records see what this thread did before
     /// the call.
@@ -266,7 +332,8 @@ impl Log {
     }
 
     /// Releases everything below `below`: the caller promises to open the log from there or above
-    /// from now on. Segments wholly below are kept for recycling or removed. The newest one stays.
+    /// from now on. Segments wholly below are kept for recycling or removed, once the [`Retention`](crate::Retention)
+    /// does not ask for them. The newest one stays.
     ///
     /// # Errors
     /// `Io` if a file could not be removed; the next call tries again.
@@ -274,6 +341,18 @@ impl Log {
         match &self.core.backing {
             Backing::Nothing(_) => Ok(()),
             Backing::Files(files) => files.release(below.min(self.published())),
+        }
+    }
+
+    /// Drops segments that were released and that are not to be kept any more, since they are too
+    /// old, or no [`Tail`](crate::Tail) holds them. [`Log::release`] does the same.
+    ///
+    /// # Errors
+    /// As for [`Log::release`].
+    pub fn expire(&self) -> Result<()> {
+        match &self.core.backing {
+            Backing::Nothing(_) => Ok(()),
+            Backing::Files(files) => files.release(0),
         }
     }
 

@@ -49,6 +49,31 @@ pub struct Options {
     /// [`Reservation::publish_asking`](crate::Reservation::publish_asking) says so. Otherwise the
     /// writer that publishes creates the next segment itself, and waits for three syncs.
     pub prepared_by_caller: bool,
+    /// What is kept of the segments that were released.
+    pub retention: Retention,
+}
+
+/// What a log keeps of the segments that were released, for readers of its past. Whole segments are
+/// kept, and only an unbroken chain of them up to the newest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Bytes of records that are kept at most, those of segments in use not counted. 0 for no limit
+    /// if `seconds` is one, and for nothing otherwise.
+    pub bytes: u64,
+    /// Segments whose last record is older are not kept. 0 for no limit if `bytes` is one, and for
+    /// nothing otherwise.
+    pub seconds: u64,
+    /// Bytes of records that open [`Tail`](crate::Tail)s hold at most, whatever the other limits
+    /// are.
+    pub held_bytes: u64,
+}
+
+impl Retention {
+    /// Whether anything is kept that no tail holds.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.bytes > 0 || self.seconds > 0
+    }
 }
 
 impl Default for Options {
@@ -62,6 +87,7 @@ impl Default for Options {
             id: 1,
             begun: false,
             prepared_by_caller: false,
+            retention: Retention::default(),
         }
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Reader {
     window: Vec<u8>,
     /// Where in the file the window begins.
     window_offset: u64,
+    /// Nothing from this LSN on is read: a writer may be changing it.
+    pub(crate) limit: u64,
 }
 
 impl Reader {
@@ -91,13 +93,13 @@ impl Reader {
             return Err(Error::corruption(path, len.min(wanted), what));
         }
         let info = SegmentInfo { path: path.to_owned(), header, seal };
-        Ok(Reader { file, info, window: Vec::new(), window_offset: 0 })
+        Ok(Reader { file, info, window: Vec::new(), window_offset: 0, limit: u64::MAX })
     }
 
     /// Opens a segment without reading its header again.
     pub(crate) fn from_info(fs: &dyn Fs, info: SegmentInfo) -> Result<Self> {
         let file = fs.open(&info.path, &OpenOptions::new().read(true))?;
-        Ok(Reader { file, info, window: Vec::new(), window_offset: 0 })
+        Ok(Reader { file, info, window: Vec::new(), window_offset: 0, limit: u64::MAX })
     }
 
     /// The header of the segment that its name says begins at `start`, if it is whole and fits;
@@ -121,7 +123,8 @@ impl Reader {
         if within(&self.window, self.window_offset).is_none() {
             // The file of a closed segment is shorter than what its header says.
             let there = self.file.len()?.saturating_sub(offset);
-            let left = (self.info.end() - lsn).min(there).min(WINDOW_BYTES as u64);
+            let end = self.info.end().min(self.limit);
+            let left = end.saturating_sub(lsn).min(there).min(WINDOW_BYTES as u64);
             self.window.resize(left as usize, 0);
             self.window_offset = offset;
             let found = match self.file.read_at(offset, &mut self.window) {

@@ -30,11 +30,12 @@ use std::path::{Path, PathBuf};
 use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
-use crate::format::{ALIGN, Kind, Mark, RECORD_BYTES};
+use crate::format::{ALIGN, Header, Kind, Mark, RECORD_BYTES};
 use crate::marker;
 use crate::names::{is_ours, path_of, start_of};
 use crate::options::{LSN_MAX, Options};
 use crate::reader::{Reader, SegmentInfo};
+use crate::retention::{Kept, kept_below};
 
 /// Bytes of zeros that the search for records skips at once. Segment sizes are multiples of it.
 const ZEROS_BYTES: u64 = 1 << 10;
@@ -82,8 +83,10 @@ pub(crate) struct Found {
     pub(crate) epoch: u64,
     /// The mark in the marker file.
     pub(crate) mark: Option<Mark>,
-    /// The segments in use: LSN of the first byte, bytes of records.
-    pub(crate) live: BTreeMap<u64, u64>,
+    /// The segments in use, by the LSNs of their first bytes.
+    pub(crate) live: BTreeMap<u64, Header>,
+    /// The segments below that are kept.
+    pub(crate) kept: Vec<(u64, Kept)>,
     /// The other segments.
     pub(crate) unused: Vec<PathBuf>,
     pub(crate) unsynced: Vec<Unsynced>,
@@ -128,15 +131,20 @@ pub(crate) fn recover<E: From<Error>>(
 
     // A last segment without records may have been created ahead. It is skipped, and the next
     // segment takes over its `previous_end`.
-    let mut previous_end = if starts.is_empty() { 0 } else { lsn };
+    let lowest = chain.first().cloned();
+    let mut previous_end = lsn;
     if let Some(empty) = chain.pop_if(|last| last.start() == lsn) {
         previous_end = empty.header.previous_end;
     }
     let next = next_start(top.max(lsn), options)?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
-    let live: BTreeMap<_, _> =
-        chain.iter().map(|info| (info.start(), info.header.segment_bytes)).collect();
-    let unused = starts.iter().filter(|start| !live.contains_key(start));
+    let live: BTreeMap<_, _> = chain.iter().map(|info| (info.start(), info.header)).collect();
+    let lowest = lowest.filter(|_| options.retention.keeps());
+    let kept = lowest.map(|lowest| kept_below(fs, dir, &starts, &lowest, options.id));
+    let kept = kept.unwrap_or_default();
+    let is_used =
+        |start: &u64| live.contains_key(start) || kept.iter().any(|(kept, _)| kept == start);
+    let unused = starts.iter().filter(|start| !is_used(start));
     Ok(Found {
         report,
         next,
@@ -146,6 +154,7 @@ pub(crate) fn recover<E: From<Error>>(
         mark,
         unused: unused.map(|start| path_of(dir, *start)).collect(),
         live,
+        kept,
         unsynced,
     })
 }
@@ -313,10 +322,16 @@ fn chain(fs: &dyn Fs, dir: &Path, starts: &[u64], from: u64, id: u64) -> Result<
 }
 
 /// Reads the front of a segment of the log `id`, or of one that was written without an identity.
-fn read_info(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<SegmentInfo> {
+pub(crate) fn read_info(fs: &dyn Fs, dir: &Path, start: u64, id: u64) -> Result<SegmentInfo> {
     let info = Reader::open(fs, &path_of(dir, start), start)?.info;
+    check_id(&info, id)?;
+    Ok(info)
+}
+
+/// Refuses a segment of another log than `id`.
+pub(crate) fn check_id(info: &SegmentInfo, id: u64) -> Result<()> {
     match info.header.id {
-        found if found == 0 || found == id => Ok(info),
+        found if found == 0 || found == id => Ok(()),
         found => Err(foreign(&info.path, found, id)),
     }
 }

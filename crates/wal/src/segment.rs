@@ -11,7 +11,7 @@ use keyrack_vfs::Mapping;
 
 use crate::format::{
     self, ALIGN, FRONT_BYTES, Incarnation, Kind, RECORD_BYTES, Record, RecordChecksum, SEAL_BYTES,
-    SEAL_OFFSET, SMALL_BYTES_MAX, Seal, SmallBuffer, log_bytes_of,
+    SEAL_OFFSET, SMALL_BYTES_MAX, Seal, SmallBuffer, TIME_BYTES, log_bytes_of,
 };
 
 /// The smallest page.
@@ -143,6 +143,13 @@ impl Segment {
         }
         let bytes = format::void(self.incarnation, lsn, synced, log_bytes);
         self.mapping.write(self.file_offset(lsn), &bytes)
+    }
+
+    /// Writes a time mark at an LSN that the caller has reserved.
+    pub(crate) fn write_time(&self, lsn: u64, synced: u64, unix_ms: u64) -> Result<()> {
+        let body = format::encode_time(self.incarnation, lsn, unix_ms);
+        self.mapping.write(self.file_offset(lsn) + RECORD_BYTES as u64, &body)?;
+        self.void(lsn, synced, log_bytes_of(TIME_BYTES) as u64)
     }
 
     /// Makes the bytes from one LSN to another durable, as far as they lie in this segment.

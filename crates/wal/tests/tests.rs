@@ -15,5 +15,6 @@ mod salvage;
 #[cfg(shuttle)]
 mod shuttled;
 mod space;
+mod tail;
 mod threads;
 mod tool;

@@ -37,7 +37,7 @@ use crate::transaction::RowLocks;
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit};
 use keyrack_store::Durability;
 use keyrack_vfs::{Fs, Lock, RealFs};
-use keyrack_wal::{Log, Options as LogOptions, Recovered, Sync};
+use keyrack_wal::{Log, Options as LogOptions, Recovered, Retention, Sync};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -378,6 +378,7 @@ fn log_options(fs: &dyn Fs, options: &Options, state: &State, sync: Sync) -> Log
         id: if begun { state.log_id } else { keyrack_wal::new_id(fs) },
         begun,
         prepared_by_caller: true,
+        retention: Retention::default(),
     }
 }
 

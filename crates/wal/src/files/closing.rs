@@ -70,8 +70,12 @@ impl Files {
         self.drop_prepared(&state, if written.is_some() { end } else { 0 })
     }
 
-    /// Whether everything up to `end` was released, and some of it lies in the newest segment.
+    /// Whether everything up to `end` was released and nothing is to be kept, and some of it lies in
+    /// the newest segment.
     fn is_worth_emptying(&self, end: u64) -> bool {
+        if self.options.retention.keeps() {
+            return false;
+        }
         let current = self.window.load(&pin()).0[0].as_ref().map(|segment| segment.start);
         let has_records = current.is_some_and(|start| start + FRONT_BYTES < end);
         has_records && self.is_released(end)
@@ -111,8 +115,11 @@ impl Files {
         marked.map_err(|error| self.failed(error))?;
         creator.files_end = creator.files_end.max(state.number + 2);
         self.remove_from(&mut creator, state.number + 2)?;
-        let live = std::mem::take(&mut self.directory().live);
-        for start in live.into_keys() {
+        let (live, kept) = {
+            let mut directory = self.directory();
+            (std::mem::take(&mut directory.live), std::mem::take(&mut directory.kept))
+        };
+        for start in live.into_keys().chain(kept.into_keys()) {
             // No header leads to it. If it stays, the next opening that writes removes it.
             let _ = self.fs.remove_file(&path_of(&self.dir, start));
         }
