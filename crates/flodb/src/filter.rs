@@ -94,6 +94,13 @@ impl Filter {
         Some(out)
     }
 
+    /// The stored filter of no key, which contains nothing.
+    pub(crate) fn of_nothing() -> Vec<u8> {
+        let mut out = vec![0; HEADER_BYTES + LINE_BYTES];
+        out[..HEADER_BYTES].copy_from_slice(&1_u64.to_le_bytes());
+        out
+    }
+
     /// Reads a stored filter; `None` if it is none.
     pub(crate) fn parse(stored: &[u8]) -> Option<Self> {
         let (header, bits) = stored.split_first_chunk::<HEADER_BYTES>()?;
@@ -170,6 +177,8 @@ mod tests {
         }
         assert!(Filter::build(&[], 10).is_none());
         assert!(Filter::build(&[1], 0).is_none());
+        let none = Filter::parse(&Filter::of_nothing()).unwrap();
+        assert!(hashes(0, 1_000).iter().all(|hash| !none.may_contain(*hash)));
     }
 
     #[test]

@@ -130,6 +130,13 @@ pub trait Compare: Send + Sync {
         false
     }
 
+    /// Where in `key` a prefix for a [`PrefixExtractor`](crate::PrefixExtractor) begins: behind
+    /// what is not of the program. `None` if keys that begin alike need not stand together. Only
+    /// key spaces have something there: any other order does well with this answer.
+    fn prefix_begin(&self, _key: &[u8]) -> Option<usize> {
+        self.is_bytewise().then_some(0)
+    }
+
     /// Whether keys were compared that the order has no rule for, so that nothing is proved by what
     /// was found with it. Of an order that has a rule for all keys, never.
     fn is_incomplete(&self) -> bool {
@@ -174,6 +181,15 @@ impl Comparator {
         match self {
             Comparator::Bytewise => true,
             Comparator::Custom(rule) => rule.is_bytewise(),
+        }
+    }
+
+    /// Where in a key its prefix for an extractor begins.
+    #[inline]
+    pub(crate) fn prefix_begin(&self, key: &[u8]) -> Option<usize> {
+        match self {
+            Comparator::Bytewise => Some(0),
+            Comparator::Custom(rule) => rule.prefix_begin(key),
         }
     }
 

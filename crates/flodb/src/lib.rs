@@ -98,6 +98,8 @@ mod open_blob;
 mod open_table;
 mod options;
 mod prefix;
+mod prefix_extractor;
+mod prefix_filter;
 mod range_tombstones;
 mod read_state;
 mod repair;
@@ -124,6 +126,7 @@ pub use key::{Comparator, Compare};
 pub use keyrack_concurrent::Change;
 pub use keyrack_store::{Durability, FileSet, WriteOptions};
 pub use options::Options;
+pub use prefix_extractor::{PrefixExtractor, PrefixRule};
 pub use repair::{RepairReport, repair};
 pub use spaces::{
     KeySpace, SpaceIter, Spaces, SpacesBatch, SpacesTransaction, SpacesTransactionIter,

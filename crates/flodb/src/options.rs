@@ -6,6 +6,7 @@ mod setters;
 use crate::compress::Compression;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
+use crate::prefix_extractor::PrefixExtractor;
 use crate::version::LAST_LEVEL;
 use keyrack_store::Durability;
 
@@ -78,6 +79,15 @@ pub struct Options {
     /// Which filters tables get: Bloom filters of `filter_bits_per_key` bits a key. Not stored:
     /// tables with filters by a rule that the store is opened without are read without a filter.
     pub filter_policy: FilterPolicy,
+    /// By which prefixes of keys tables get a second filter: `None`, and there is none. With an
+    /// extractor, a range of keys that have one prefix passes tables without that prefix: no block
+    /// of theirs is read, and no index searched. [`Db::prefix`](crate::Db::prefix),
+    /// [`Db::range`](crate::Db::range) and the same of a key space see it by the bounds; nothing
+    /// needs to be said. Costs `filter_bits_per_key` bits for each prefix of a table,
+    /// and a call of the extractor for each key that a flush or a compaction writes. Needs keys in
+    /// the order of bytes. Not stored: tables that were written with another extractor, or with
+    /// none, are read without such a filter until a compaction writes them anew.
+    pub prefix_extractor: Option<PrefixExtractor>,
     /// The most bytes of blocks kept in memory: [`Options::BY_BUDGET`], what the others leave of
     /// the budget. 0 for no cache.
     pub cache_bytes: usize,
@@ -138,6 +148,7 @@ impl Default for Options {
             blob_bytes_min: 0,
             filter_bits_per_key: 10,
             filter_policy: FilterPolicy::Bloom,
+            prefix_extractor: None,
             cache_bytes: Options::BY_BUDGET,
             table_files_max: 512,
             table_bytes: 32 << 20,

@@ -7,6 +7,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::key::{self, Comparator, Kind};
 use crate::options::Options;
+use crate::prefix_filter::{PrefixReads, StoreExtractor};
 use crate::table::{self, ReaderOptions, TableOptions};
 use crate::version::LAST_LEVEL;
 use keyrack_vfs::{Fs, OpenOptions};
@@ -23,15 +24,20 @@ impl Options {
             compression: self.compression_of(level, base),
             filter_bits_per_key: self.filter_bits_per_key,
             filter_policy: self.filter_policy.clone(),
+            prefix_extractor: self.prefix_extractor.clone(),
             comparator: self.comparator.clone(),
         }
     }
 
     /// What tables are opened with, and the cache of blocks that they share.
     pub(crate) fn reader(&self, cache: Arc<BlockCache>) -> ReaderOptions {
+        let extractor = self.prefix_extractor.as_ref();
+        let prefixes =
+            extractor.map(|it| PrefixReads::new(StoreExtractor::new(it, &self.comparator)));
         ReaderOptions {
             cache,
             filter_policy: self.filter_policy.clone(),
+            prefixes,
             ..ReaderOptions::alone(self.comparator.clone())
         }
     }

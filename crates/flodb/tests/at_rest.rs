@@ -3,7 +3,9 @@
 //! that names a file; and a check finds whatever an opening refuses.
 
 use crate::support::{DIR, Rows, idle, try_open, walk};
-use keyrack_flodb::{Db, Durability, IngestOptions, Options, SstWriter, WriteOptions, verify};
+use keyrack_flodb::{
+    Db, Durability, IngestOptions, Options, PrefixExtractor, SstWriter, WriteOptions, verify,
+};
 use keyrack_testkit::damage::{Damage, Directory, Sources, Swept, directory, disk_of, sweep};
 use keyrack_testkit::random::{factor, given_seed};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
@@ -17,6 +19,7 @@ fn options() -> Options {
         block_bytes: 512,
         level_base_bytes: 8 << 10,
         durability: Durability::Sync,
+        prefix_extractor: Some(PrefixExtractor::Fixed(5)),
         ..idle()
     }
 }

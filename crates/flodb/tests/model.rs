@@ -6,8 +6,8 @@ use crate::ingest::{Changes, sound};
 use crate::ranges;
 use crate::support::{Model, Write, open, rows};
 use keyrack_flodb::{
-    Batch, Change, Compression, Db, Durability, IngestOptions, Iter, Options, ReadOptions,
-    Snapshot, Transfer, WriteOptions,
+    Batch, Change, Compression, Db, Durability, IngestOptions, Iter, Options, PrefixExtractor,
+    ReadOptions, Snapshot, Transfer, WriteOptions,
 };
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
 use keyrack_vfs::{CrashPolicy, MemFs};
@@ -41,12 +41,23 @@ pub(crate) fn small(draw: &mut Draw) -> Options {
         restart_interval: [1, 4, 16][draw.below(3)],
         compression: vec![[Compression::None, Compression::Lz4][draw.below(2)]],
         filter_bits_per_key: [0, 10][draw.below(2)],
+        prefix_extractor: extractor(draw),
         blob_bytes_min: [0, 1024][draw.below(2)],
         cache_bytes: [0, 1 << 20][draw.below(2)],
         table_bytes: 32 << 10,
         level0_tables: 2,
         level_base_bytes: 128 << 10,
         ..Options::default()
+    }
+}
+
+/// Of prefixes with many keys and with few, or none at all.
+pub(crate) fn extractor(draw: &mut Draw) -> Option<PrefixExtractor> {
+    match draw.below(5) {
+        0 => Some(PrefixExtractor::Fixed(1)),
+        1 => Some(PrefixExtractor::Fixed(6)),
+        2 => Some(PrefixExtractor::Separator(b'1')),
+        _ => None,
     }
 }
 

@@ -39,6 +39,7 @@ mod open_files;
 mod paranoid;
 mod parts;
 mod power;
+mod prefix_filters;
 mod processes;
 mod promises;
 mod property;

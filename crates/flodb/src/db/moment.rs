@@ -4,6 +4,10 @@
 //! such a key, and on each level below at those tables that may. Others are not opened, and a level
 //! without any is no child of the merged cursor. What they remove of ranges cannot touch the range
 //! either: the bounds of a table hold its range tombstones as well.
+//!
+//! Nor are tables read whose filter of prefixes says that they have no key of the range. In a level
+//! these are at the ends: a table between two with keys of a prefix has keys of no other. Their
+//! range tombstones count, since they may hide keys of tables below.
 
 use super::{Inner, Snapshot};
 use crate::error::Result;
@@ -12,6 +16,7 @@ use crate::iterator::{
 };
 use crate::key::Comparator;
 use crate::open_table::OpenTable;
+use crate::prefix_filter::PrefixReads;
 use crate::read_state::ReadState;
 use crate::table::ReadOptions;
 use crate::version::LEVELS;
@@ -25,6 +30,7 @@ pub(crate) struct Moment {
     sequence: u64,
     order: Comparator,
     options: ReadOptions,
+    prefixes: Option<Arc<PrefixReads>>,
     /// A reference of the store's count of iterators.
     iterators: Arc<()>,
 }
@@ -39,6 +45,7 @@ impl Inner {
             sequence,
             order,
             options,
+            prefixes: self.tables.reader.prefixes.clone(),
             iterators: Arc::clone(&self.tables.iterators),
         }
     }
@@ -56,7 +63,7 @@ impl Moment {
 
     fn into_iter(self, bounds: Bounds) -> Iter {
         let (children, sources) = self.children(&bounds);
-        let Moment { read_state, sequence, order, options, iterators } = self;
+        let Moment { read_state, sequence, order, options, iterators, .. } = self;
         let merge = Merge::new(children, order.clone());
         let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
         let point = (sequence, options.verify_checksums);
@@ -66,14 +73,19 @@ impl Moment {
     /// Cursors over everything that the read state has within `bounds` up to the sequence number,
     /// newest first, and the ranges that are removed there.
     fn children(&self, bounds: &Bounds) -> (Vec<Child>, Vec<TombstoneSource>) {
-        let Moment { read_state, sequence, order, options, .. } = self;
+        let Moment { read_state, sequence, order, options, prefixes, .. } = self;
+        let question = prefixes.as_ref().zip(bounds.low_key()).and_then(|(prefixes, low)| {
+            prefixes.question(low, |prefix| bounds.end_within_prefix(prefix))
+        });
+        let is_refused =
+            |table: &OpenTable| question.is_some_and(|question| table.table().refuses(question));
         let children_max = read_state.memtables.len() + read_state.levels[0].len() + LEVELS - 1;
         let (mut children, mut sources) = (Vec::with_capacity(children_max), Vec::new());
         for memtable in read_state.memtables.iter().filter(|g| !g.is_empty()) {
             if memtable.has_range_tombstones() {
                 let indexes = memtable.range_indexes();
                 sources.extend(
-                    indexes.iter().map(|index| TombstoneSource::one(children.len(), index)),
+                    indexes.iter().map(|index| TombstoneSource::one(children.len() + 1, index)),
                 );
             }
             children.push(Child::Memtable(memtable.cursor(*sequence)));
@@ -83,25 +95,38 @@ impl Moment {
             !bounds.end_before(file.first(), order)
                 && bounds.low_key().is_none_or(|low| !file.ends_before(low, order))
         };
-        for table in read_state.levels[0].iter().filter(may_hold).map(|table| table.table()) {
+        for open in read_state.levels[0].iter().filter(may_hold) {
+            let table = open.table();
+            if !is_refused(open) {
+                children.push(Child::Table(table.cursor(*options)));
+            }
             sources.extend(
                 table.range_tombstones().map(|it| TombstoneSource::one(children.len(), it)),
             );
-            children.push(Child::Table(table.cursor(*options)));
         }
         for level in 1..LEVELS {
-            let span = read_state.version.within(level, bounds);
+            let mut span = read_state.version.within(level, bounds);
             if span.is_empty() {
                 continue;
             }
             let (tables, indexes) =
                 (&read_state.levels[level], &read_state.range_tombstones[level]);
-            if !indexes.is_empty() {
-                sources
-                    .push(TombstoneSource { child: children.len(), indexes: Arc::clone(indexes) });
+            let is_outside = |at: Option<usize>| at.is_some_and(|at| is_refused(&tables[at]));
+            while is_outside(span.clone().next()) {
+                span.start += 1;
             }
-            let tables = Arc::clone(tables);
-            children.push(Child::Level(LevelCursor::within(tables, span, order.clone(), *options)));
+            while is_outside(span.clone().next_back()) {
+                span.end -= 1;
+            }
+            if !span.is_empty() {
+                let tables = Arc::clone(tables);
+                let cursor = LevelCursor::within(tables, span, order.clone(), *options);
+                children.push(Child::Level(cursor));
+            }
+            if !indexes.is_empty() {
+                let (below, indexes) = (children.len(), Arc::clone(indexes));
+                sources.push(TombstoneSource { below, indexes });
+            }
         }
         (children, sources)
     }

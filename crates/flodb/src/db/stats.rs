@@ -130,6 +130,11 @@ impl Db {
             visit("reads_tables", reads.tables.sum() as f64);
             visit("reads_nowhere", reads.nowhere.sum() as f64);
         }
+        if let Some(prefixes) = &inner.tables.reader.prefixes {
+            let (asked, refused) = prefixes.counts();
+            visit("prefix_filters_asked", asked as f64);
+            visit("prefix_filters_refused", refused as f64);
+        }
         let cache = inner.tables.reader.cache.stats();
         visit("cache_blocks", cache.blocks as f64);
         visit("cache_bytes", cache.bytes as f64);

@@ -3,6 +3,7 @@
 
 mod codecs;
 mod memtables;
+mod prefixes;
 
 use super::build::{AnyLowerLevels, BuildOptions, Built, LowerLevels};
 use super::rotate::rotate_nonempty;

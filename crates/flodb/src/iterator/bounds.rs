@@ -122,6 +122,18 @@ impl Bounds {
         }
     }
 
+    /// Whether all keys within the bounds begin with `prefix`, as the low one does. In the order of
+    /// bytes.
+    pub(crate) fn end_within_prefix(&self, prefix: &[u8]) -> bool {
+        match &self.high {
+            Bound::Unbounded => behind_prefix(prefix).is_none(),
+            Bound::Included(high) => high.starts_with(prefix),
+            Bound::Excluded(high) => {
+                high.starts_with(prefix) || behind_prefix(prefix).is_some_and(|it| it == *high)
+            }
+        }
+    }
+
     /// Whether `key` is before all keys within the bounds.
     #[inline]
     pub(crate) fn begin_behind(&self, key: &[u8], order: &Comparator) -> bool {
@@ -163,6 +175,22 @@ mod tests {
         assert_eq!(behind_prefix(b"\xfe"), Some(b"\xff".to_vec()));
         assert_eq!(behind_prefix(b"\xff\xff"), None);
         assert_eq!(behind_prefix(b""), None);
+    }
+
+    #[test]
+    fn bounds_end_within_a_prefix_up_to_what_is_behind_it() {
+        use Bound::{Excluded, Included, Unbounded};
+        let ends = |high: Bound<&[u8]>, prefix: &[u8]| {
+            Bounds { low: Unbounded, high: high.map(<[u8]>::to_vec) }.end_within_prefix(prefix)
+        };
+        for high in [Included(&b"ab"[..]), Included(b"abz"), Excluded(b"abz"), Excluded(b"ac")] {
+            assert!(ends(high, b"ab"), "{high:?}");
+        }
+        for high in [Included(&b"ac"[..]), Excluded(b"ac\0"), Excluded(b"b"), Unbounded] {
+            assert!(!ends(high, b"ab"), "{high:?}");
+        }
+        assert!(ends(Unbounded, b"\xff\xff"));
+        assert!(ends(Excluded(b"b"), b"a\xff"));
     }
 
     #[test]

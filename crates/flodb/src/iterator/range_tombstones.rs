@@ -18,15 +18,17 @@ use crate::range_tombstones::{RangeTombstoneIndex, Span};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Tombstones that belong to a child of the merged cursor: indexes one behind the other.
+/// Tombstones that a source has: indexes one behind the other.
 pub(crate) struct TombstoneSource {
-    pub(crate) child: usize,
+    /// The first child of the merged cursor that lies below: behind that of the source, if the
+    /// source is one. Its entries need not be read where its tombstones count.
+    pub(crate) below: usize,
     pub(crate) indexes: Arc<[Arc<RangeTombstoneIndex>]>,
 }
 
 impl TombstoneSource {
-    pub(crate) fn one(child: usize, index: &Arc<RangeTombstoneIndex>) -> Self {
-        TombstoneSource { child, indexes: [Arc::clone(index)].into() }
+    pub(crate) fn one(below: usize, index: &Arc<RangeTombstoneIndex>) -> Self {
+        TombstoneSource { below, indexes: [Arc::clone(index)].into() }
     }
 
     /// The first index that does not end before `key` or with it.
@@ -145,7 +147,7 @@ impl VisibleTombstones {
             } else {
                 index.deleted_down_to(key, self.sequence)
             };
-            Some((source.child + 1, bound?))
+            Some((source.below, bound?))
         })
     }
 }
@@ -179,7 +181,7 @@ mod tests {
                     indexes.extend(RangeTombstoneIndex::new(ranges.clone(), &order).map(Arc::new));
                     all.extend(ranges);
                 }
-                sources.push(TombstoneSource { child, indexes: indexes.into() });
+                sources.push(TombstoneSource { below: child + 1, indexes: indexes.into() });
             }
             let upto = draw.below(sequence + 2);
             all.retain(|range| range.sequence <= upto);

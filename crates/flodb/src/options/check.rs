@@ -2,6 +2,7 @@
 
 use super::{BLOB_BYTES_MIN, MEMTABLE_BYTES_MIN, Options};
 use crate::error::{Error, Result};
+use crate::key::SPACES_ORDER;
 use keyrack_store::Durability;
 
 impl Options {
@@ -46,6 +47,7 @@ impl Options {
         if self.filter_policy.has_bad_name() {
             return refuse("filter_policy: the name of a rule must have 1 to 255 bytes".to_owned());
         }
+        self.check_prefixes()?;
         if self.discards_memtables && self.durability != Durability::None {
             let got = self.durability;
             return refuse(format!(
@@ -53,6 +55,24 @@ impl Options {
             ));
         }
         Ok(())
+    }
+}
+
+impl Options {
+    fn check_prefixes(&self) -> Result<()> {
+        // Most stores have none.
+        let Some(extractor) = &self.prefix_extractor else { return Ok(()) };
+        if let Some(fault) = extractor.fault() {
+            return refuse(format!("prefix_extractor: {fault}"));
+        }
+        let order = self.comparator.name();
+        // Each key space has an order of its own; those in the order of bytes have prefixes.
+        if self.comparator.is_bytewise() || order == SPACES_ORDER {
+            return Ok(());
+        }
+        refuse(format!(
+            "prefix_extractor needs keys in the order of bytes, and comparator is {order:?}"
+        ))
     }
 }
 
@@ -71,6 +91,8 @@ fn refuse(what: String) -> Result<()> {
 mod tests {
     use super::*;
     use crate::compress::Compression;
+    use crate::key::tests::backwards;
+    use crate::prefix_extractor::PrefixExtractor;
 
     #[test]
     fn a_bad_value_is_refused_by_the_name_of_its_option() {
@@ -103,6 +125,15 @@ mod tests {
         refused(
             new().discards_memtables(true),
             "discards_memtables loses what was written: it needs durability none (got os)",
+        );
+        refused(
+            new().prefix_extractor(PrefixExtractor::Fixed(0)),
+            "prefix_extractor: a fixed prefix must have at least 1 byte",
+        );
+        refused(
+            new().prefix_extractor(PrefixExtractor::Fixed(8)).comparator(backwards()),
+            "prefix_extractor needs keys in the order of bytes, and comparator is \
+             \"test.backwards\"",
         );
         assert!(new().check().is_ok());
         assert!(new().discards_memtables(true).durability(Durability::None).check().is_ok());

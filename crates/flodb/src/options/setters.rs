@@ -6,6 +6,7 @@ use super::Options;
 use crate::compress::Compression;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
+use crate::prefix_extractor::PrefixExtractor;
 use keyrack_store::Durability;
 
 impl Options {
@@ -197,6 +198,18 @@ impl Options {
     #[must_use]
     pub fn filter_policy(self, filter_policy: FilterPolicy) -> Self {
         Options { filter_policy, ..self }
+    }
+
+    /// Sets [`prefix_extractor`](field@Options::prefix_extractor).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, PrefixExtractor};
+    /// let options = Options::new().prefix_extractor(PrefixExtractor::Fixed(8));
+    /// assert!(options.prefix_extractor.is_some());
+    /// ```
+    #[must_use]
+    pub fn prefix_extractor(self, prefix_extractor: PrefixExtractor) -> Self {
+        Options { prefix_extractor: Some(prefix_extractor), ..self }
     }
 
     /// Sets [`cache_bytes`](field@Options::cache_bytes).

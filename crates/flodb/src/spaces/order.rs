@@ -172,6 +172,15 @@ impl Compare for SpacesOrder {
         self.rules.is_empty()
     }
 
+    /// Behind the prefix of the space. Not in the catalog, and not where another order rules.
+    fn prefix_begin(&self, key: &[u8]) -> Option<usize> {
+        if key.first()? & 1 != 0 || key.starts_with(Prefix::CATALOG.bytes()) {
+            return None;
+        }
+        let last = key.iter().take(VARINT_BYTES_MAX).position(|byte| *byte < 0x80)?;
+        Some(last + 1)
+    }
+
     fn is_incomplete(&self) -> bool {
         self.is_missing()
     }

@@ -31,6 +31,12 @@ use std::cmp::Ordering;
 /// The least bytes of a stored entry: a separator is at least a trailer.
 const ENTRY_BYTES_MIN: usize = 1 + 1 + key::TRAILER_BYTES + 1 + 8;
 
+#[cfg(test)]
+thread_local! {
+    /// Searches of this thread in indexes.
+    pub(crate) static FINDS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// The stored index of a table that is being written.
 #[derive(Debug, Default)]
 pub(super) struct IndexBuilder {
@@ -175,6 +181,8 @@ impl Index {
     /// if all are. O(log blocks).
     #[inline]
     pub(super) fn find(&self, order: &Comparator, user: &[u8], trailer: u64) -> usize {
+        #[cfg(test)]
+        FINDS.set(FINDS.get() + 1);
         let is_bytewise = order.is_bytewise();
         let (mut low, mut high) = if is_bytewise { self.candidates(user) } else { (0, self.len()) };
         while low < high {

@@ -106,11 +106,14 @@ impl Table {
         if seen.missed_by_filter {
             unsound(end("a filter without a key that is there"));
         }
-        if let Some(stored) = self.unused_filter
-            && let Err(error) = self.file.with(|file| read_block(file, stored, BlockType::Filter))
-        {
-            let what = error.into_damage()?.1;
-            unsound(Unsound { offset: stored.offset, what, lost: None });
+        if seen.missed_by_prefixes {
+            unsound(end("a prefix filter without the prefix of a key that is there"));
+        }
+        for stored in self.unused_filters.iter().copied() {
+            if let Err(error) = self.file.with(|file| read_block(file, stored, BlockType::Filter)) {
+                let what = error.into_damage()?.1;
+                unsound(Unsound { offset: stored.offset, what, lost: None });
+            }
         }
         (seen.meta.bytes, seen.meta.checksum) = (self.meta.bytes, self.meta.checksum);
         // Early tables do not say it.
@@ -196,12 +199,19 @@ struct Seen {
     ranges: Vec<RangeTombstone>,
     replaced: u64,
     missed_by_filter: bool,
+    missed_by_prefixes: bool,
 }
 
 impl Default for Seen {
     fn default() -> Self {
         let meta = TableMeta { sequence_min: u64::MAX, ..TableMeta::default() };
-        Seen { meta, ranges: Vec::new(), replaced: 0, missed_by_filter: false }
+        Seen {
+            meta,
+            ranges: Vec::new(),
+            replaced: 0,
+            missed_by_filter: false,
+            missed_by_prefixes: false,
+        }
     }
 }
 
@@ -212,6 +222,8 @@ impl Seen {
         let may_contain =
             |user| table.filter.as_ref().is_none_or(|it| it.may_contain(user, hash(user)));
         self.missed_by_filter |= !may_contain(parsed.user);
+        self.missed_by_prefixes |=
+            table.prefix_filter.as_ref().is_some_and(|it| it.misses(parsed.user));
         if meta.entries == 0 {
             meta.smallest = internal_key.to_vec();
         } else {

@@ -42,6 +42,8 @@ mod writer;
 pub(crate) use calls::TableReads;
 pub use cursor::ReadOptions;
 pub(crate) use cursor::TableCursor;
+#[cfg(test)]
+pub(crate) use index::FINDS;
 pub(crate) use inspect::{Lost, Unsound};
 pub(crate) use lookup::{Candidate, HeldBlock, Hit};
 pub(crate) use properties::TableMeta;

@@ -37,6 +37,7 @@ const TAG_IGNORABLE: u64 = 64;
 const TAG_REPLACED: u64 = 64;
 const TAG_FILTER_OF_RULE: u64 = 65;
 const TAG_CODECS: u64 = 66;
+const TAG_PREFIX_FILTER: u64 = 67;
 
 const NOT_A_BLOCK: &str = "a property that is not a block";
 
@@ -122,12 +123,38 @@ impl FilterBlock {
     }
 }
 
+/// A filter over the prefixes of keys, and which extractor made them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PrefixFilterBlock {
+    pub(super) extractor: String,
+    pub(super) stored: Handle,
+}
+
+impl PrefixFilterBlock {
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut bytes = Vec::new();
+        put_string(&mut bytes, self.extractor.as_bytes());
+        self.stored.put(&mut bytes);
+        put_varint(out, TAG_PREFIX_FILTER);
+        put_string(out, &bytes);
+    }
+
+    fn take(field: &[u8]) -> Result<Self, &'static str> {
+        let mut reader = Reader::new(field);
+        let name = reader.string().and_then(|name| std::str::from_utf8(name).ok());
+        let extractor = name.ok_or("a prefix filter whose extractor has no name")?.to_owned();
+        let stored = Handle::take(&mut reader).filter(|_| reader.is_empty());
+        stored.ok_or(NOT_A_BLOCK).map(|stored| PrefixFilterBlock { extractor, stored })
+    }
+}
+
 /// The properties as stored. `meta.bytes` and `meta.checksum` are not among them: the file has its
 /// length, and its footer the checksum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) index: Handle,
     pub(super) filter: Option<FilterBlock>,
+    pub(super) prefix_filter: Option<PrefixFilterBlock>,
     pub(super) range_deletes: Option<Handle>,
     /// Whether the range deletes are among the entries, too.
     pub(super) ranges_among_entries: bool,
@@ -145,6 +172,7 @@ struct Fields<'a> {
     fields: [Option<&'a [u8]>; TAG_LAST as usize + 1],
     replaced: Option<u64>,
     filter: Option<FilterBlock>,
+    prefix_filter: Option<PrefixFilterBlock>,
     codecs: Option<CodecSet>,
 }
 
@@ -169,6 +197,9 @@ impl<'a> Fields<'a> {
                     let [byte] = <[u8; 1]>::try_from(value).map_err(|_| "codecs of other size")?;
                     found.codecs.replace(CodecSet::from_byte(byte)).is_some()
                 }
+                TAG_PREFIX_FILTER => {
+                    found.prefix_filter.replace(PrefixFilterBlock::take(value)?).is_some()
+                }
                 tag if tag >= TAG_IGNORABLE => false,
                 _ => return Err("a property that this program must know and does not"),
             };
@@ -191,6 +222,7 @@ impl Properties {
         };
         handle(&mut out, TAG_INDEX, self.index);
         self.filter.iter().for_each(|filter| filter.put(&mut out));
+        self.prefix_filter.iter().for_each(|filter| filter.put(&mut out));
         let ranges_tag =
             if self.ranges_among_entries { TAG_RANGES_AMONG_ENTRIES } else { TAG_RANGE_DELETES };
         self.range_deletes.into_iter().for_each(|all| handle(&mut out, ranges_tag, all));
@@ -232,7 +264,7 @@ impl Properties {
 
     /// Reads the properties of a table of `bytes` bytes.
     pub(super) fn decode(stored: &[u8], bytes: u64) -> Result<Self, &'static str> {
-        let Fields { fields, replaced, filter, codecs } = Fields::read(stored)?;
+        let Fields { fields, replaced, filter, prefix_filter, codecs } = Fields::read(stored)?;
         let bytes_of = |tag: u64| fields[tag as usize].ok_or("a property is missing");
         let number = |tag| {
             let value =
@@ -259,6 +291,7 @@ impl Properties {
         let properties = Properties {
             index: handle(bytes_of(TAG_INDEX)?)?,
             filter,
+            prefix_filter,
             range_deletes: fields[apart].or(fields[among]).map(handle).transpose()?,
             ranges_among_entries: fields[among].is_some(),
             comparator: String::from_utf8(bytes_of(TAG_COMPARATOR)?.to_vec())
@@ -330,6 +363,7 @@ mod tests {
         Properties {
             index: handle(5_000),
             filter: Some(FilterBlock { rule: None, stored: handle(4_000) }),
+            prefix_filter: None,
             range_deletes: None,
             ranges_among_entries: false,
             comparator: "keyrack.bytewise".into(),
@@ -359,6 +393,13 @@ mod tests {
             FilterBlock { rule: Some("test.rule".into()), ..sample.filter.clone().unwrap() };
         let ruled = Properties { filter: Some(of_rule), ..sample.clone() };
         assert_eq!(Properties::decode(&ruled.encode(), 9_999), Ok(ruled));
+        let stored = sample.filter.as_ref().unwrap().stored;
+        let prefixes = PrefixFilterBlock { extractor: "test.prefixes".into(), stored };
+        let both = Properties { prefix_filter: Some(prefixes), ..sample.clone() };
+        assert_eq!(Properties::decode(&both.encode(), 9_999), Ok(both.clone()));
+        let mut twice = both.encode();
+        both.prefix_filter.unwrap().put(&mut twice);
+        assert!(Properties::decode(&twice, 9_999).is_err());
         sample.range_deletes = sample.filter.take().map(|filter| filter.stored);
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         let apart = sample.encode();

@@ -11,7 +11,7 @@ use super::format::{
     BlockType, FOOTER_BYTES, Handle, decode_block, read_block, read_block_with, read_footer,
 };
 use super::index::Index;
-use super::properties::{FilterBlock, Properties, TableMeta, decode_ranges};
+use super::properties::{FilterBlock, PrefixFilterBlock, Properties, TableMeta, decode_ranges};
 use crate::block::{Block, Damage};
 use crate::cache::{BlockCache, Cached, TableCache};
 use crate::error::{Error, Result};
@@ -19,6 +19,7 @@ use crate::file_cache::{FileCache, TableFile};
 use crate::filter_policy::{FilterPolicy, KeyFilter};
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::memory_budget::{Charge, Holder};
+use crate::prefix_filter::{PrefixFilter, PrefixQuestion, PrefixReads};
 use crate::range_tombstones::RangeTombstoneIndex;
 use keyrack_vfs::{File, Fs, OpenOptions};
 use std::cmp::Ordering;
@@ -32,15 +33,23 @@ pub(crate) struct ReaderOptions {
     pub(crate) comparator: Comparator,
     /// By which rule filters are read that are no Bloom filters. Those of other rules are not used.
     pub(crate) filter_policy: FilterPolicy,
+    /// By which prefixes tables are asked. Filters that another extractor made are not used.
+    pub(crate) prefixes: Option<Arc<PrefixReads>>,
     /// What limits the open files; without, that of each table stays open.
     pub(crate) files: Option<Arc<FileCache>>,
 }
 
 impl ReaderOptions {
-    /// For a table by itself: without a cache, and without a rule for filters.
+    /// For a table by itself: without a cache, a rule for filters, and an extractor.
     pub(crate) fn alone(comparator: Comparator) -> Self {
         let cache = Arc::new(BlockCache::new(0));
-        ReaderOptions { cache, comparator, filter_policy: FilterPolicy::Bloom, files: None }
+        ReaderOptions {
+            cache,
+            comparator,
+            filter_policy: FilterPolicy::Bloom,
+            prefixes: None,
+            files: None,
+        }
     }
 }
 
@@ -59,11 +68,12 @@ pub(crate) struct Table {
     pub(super) ranges_among_entries: bool,
     pub(super) range_tombstones: Option<Arc<RangeTombstoneIndex>>,
     pub(super) filter: Option<KeyFilter>,
-    /// A filter by a rule that the table was opened without.
-    pub(super) unused_filter: Option<Handle>,
+    pub(super) prefix_filter: Option<PrefixFilter>,
+    /// Filters by a rule, or of an extractor, that the table was opened without.
+    pub(super) unused_filters: Vec<Handle>,
     /// The sequence number of all entries, which have 0 in the file.
     pub(super) sequence: Option<u64>,
-    /// What index and filter take of the memory budget.
+    /// What index and filters take of the memory budget.
     _memory: [Charge; 2],
 }
 
@@ -76,6 +86,52 @@ fn index_charge(
     let tombstones = ranges.map_or(0, |ranges| ranges.memory_bytes());
     let bytes = index.memory_bytes() + cached.slots_bytes() + tombstones;
     Charge::new(cached.cache(), Holder::Indexes, bytes)
+}
+
+/// The filters of a table that is being opened.
+#[derive(Default)]
+struct Filters {
+    keys: Option<KeyFilter>,
+    prefixes: Option<PrefixFilter>,
+    unused: Vec<Handle>,
+    /// Of those that are used.
+    bytes: usize,
+}
+
+impl Filters {
+    fn read(
+        properties: &Properties,
+        options: &ReaderOptions,
+        read: impl Fn(Handle) -> Result<Vec<u8>>,
+        damage: impl Fn(Handle, &'static str) -> Error,
+    ) -> Result<Self> {
+        let mut filters = Filters::default();
+        let policy = &options.filter_policy;
+        match &properties.filter {
+            Some(FilterBlock { rule, stored }) if policy.knows(rule.as_deref()) => {
+                let bytes = read(*stored)?;
+                let parsed = policy.parse(&bytes, rule.is_some());
+                let parsed = parsed.ok_or_else(|| damage(*stored, "a filter of no known form"))?;
+                filters.bytes += bytes.len();
+                filters.keys = Some(parsed);
+            }
+            other => filters.unused.extend(other.as_ref().map(|it| it.stored)),
+        }
+        let Some(PrefixFilterBlock { extractor, stored }) = &properties.prefix_filter else {
+            return Ok(filters);
+        };
+        match options.prefixes.as_ref().filter(|prefixes| prefixes.is_named(extractor)) {
+            None => filters.unused.push(*stored),
+            Some(prefixes) => {
+                let bytes = read(*stored)?;
+                let what = "a prefix filter of no known form";
+                let parsed = PrefixFilter::parse(&bytes, prefixes);
+                filters.prefixes = Some(parsed.ok_or_else(|| damage(*stored, what))?);
+                filters.bytes += bytes.len();
+            }
+        }
+        Ok(filters)
+    }
 }
 
 /// Refuses a table that is sorted by another comparator.
@@ -102,7 +158,7 @@ impl Table {
         number: u64,
         options: &ReaderOptions,
     ) -> Result<Self> {
-        let ReaderOptions { cache, comparator, filter_policy, files } = options;
+        let ReaderOptions { cache, comparator, files, .. } = options;
         let file = TableFile::open(fs, path, files.as_ref())?;
         let reads = &cache.reads().random;
         let (handle, properties) = file.with(|file| read_properties(file, reads))?;
@@ -123,18 +179,10 @@ impl Table {
             let stored = read(part, BlockType::RangeDeletes)?;
             parse_range_tombstones(&stored, comparator).map_err(|what| damage(part, what))
         };
-        let (mut filter, mut unused_filter) = (None, None);
-        let mut filter_charge = Charge::new(cache, Holder::Filters, 0);
-        match &properties.filter {
-            Some(FilterBlock { rule, stored }) if filter_policy.knows(rule.as_deref()) => {
-                let bytes = read(*stored, BlockType::Filter)?;
-                let parsed = filter_policy.parse(&bytes, rule.is_some());
-                filter_charge.set(bytes.len());
-                let what = "a filter of no known form";
-                filter = Some(parsed.ok_or_else(|| damage(*stored, what))?);
-            }
-            other => unused_filter = other.as_ref().map(|it| it.stored),
-        }
+        let read_filter = |part| read(part, BlockType::Filter);
+        let Filters { keys: filter, prefixes: prefix_filter, unused: unused_filters, bytes } =
+            Filters::read(&properties, options, read_filter, damage)?;
+        let filter_charge = Charge::new(cache, Holder::Filters, bytes);
         let range_tombstones =
             properties.range_deletes.map(parse_tombstones).transpose()?.flatten().map(Arc::new);
         if let Some(ranges) = range_tombstones.as_ref().filter(|_| !properties.ranges_among_entries)
@@ -150,7 +198,8 @@ impl Table {
         let cached = TableCache::new(Arc::clone(cache), number, index.len()).in_order(comparator);
         Ok(Table {
             filter,
-            unused_filter,
+            prefix_filter,
+            unused_filters,
             _memory: [index_charge(&cached, &index, range_tombstones.as_deref()), filter_charge],
             cached,
             index,
@@ -224,6 +273,11 @@ impl Table {
     /// The path of the file when it was opened.
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Whether the table certainly has no key of the prefix in question. One cache line.
+    pub(crate) fn refuses(&self, question: PrefixQuestion<'_>) -> bool {
+        question.is_refused_by(self.prefix_filter.as_ref())
     }
 
     /// All range deletes of the table, if there are any.

@@ -8,7 +8,7 @@
 
 use super::format::{BlockType, Handle, append_block, footer};
 use super::index::{IndexBuilder, separator};
-use super::properties::{FilterBlock, Properties, TableMeta, encode_ranges};
+use super::properties::{FilterBlock, PrefixFilterBlock, Properties, TableMeta, encode_ranges};
 use crate::blob::{BlobIndex, add_share};
 use crate::block::BlockBuilder;
 use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
@@ -16,6 +16,8 @@ use crate::error::{Error, Result};
 use crate::file_writer::FileWriter;
 use crate::filter_policy::{FilterPolicy, KeyCollector};
 use crate::key::{self, Comparator, Kind, Parsed};
+use crate::prefix_extractor::PrefixExtractor;
+use crate::prefix_filter::{PrefixCollector, StoreExtractor};
 use crate::range_tombstones::RangeTombstone;
 use keyrack_vfs::File;
 use std::cmp::{Ordering, Reverse};
@@ -32,6 +34,8 @@ pub(crate) struct TableOptions {
     /// Bits of the filter for each user key; 0 for no filter.
     pub(crate) filter_bits_per_key: u32,
     pub(crate) filter_policy: FilterPolicy,
+    /// By which prefixes there is a second filter, of as many bits for each.
+    pub(crate) prefix_extractor: Option<PrefixExtractor>,
     pub(crate) comparator: Comparator,
 }
 
@@ -43,6 +47,7 @@ impl Default for TableOptions {
             compression: Compression::default(),
             filter_bits_per_key: 10,
             filter_policy: FilterPolicy::Bloom,
+            prefix_extractor: None,
             comparator: Comparator::default(),
         }
     }
@@ -61,6 +66,7 @@ pub(crate) struct TableWriter {
     /// The last block, if its index entry is still to come.
     unindexed: Option<Handle>,
     filter: KeyCollector,
+    prefixes: Option<PrefixCollector>,
     ranges: Vec<RangeTombstone>,
     /// The last internal key.
     last: Vec<u8>,
@@ -75,7 +81,11 @@ impl TableWriter {
     /// # Errors
     /// [`Error::Usage`] if the compression is refused.
     pub(crate) fn new(file: Arc<dyn File>, options: TableOptions) -> Result<Self> {
+        let bits = options.filter_bits_per_key;
+        let extractor = options.prefix_extractor.as_ref();
+        let extractor = extractor.map(|it| StoreExtractor::new(it, &options.comparator));
         Ok(TableWriter {
+            prefixes: extractor.map(|extractor| PrefixCollector::new(extractor, bits)),
             out: FileWriter::new(file),
             compressor: Compressor::new(options.compression)?,
             block: BlockBuilder::new(options.restart_interval),
@@ -141,14 +151,16 @@ impl TableWriter {
     pub(crate) fn memory_bytes(&self) -> usize {
         let blocks = 2 * self.block.bytes().max(self.options.block_bytes);
         let kept = self.out.memory_bytes() + self.compressor.memory_bytes();
-        kept + self.index.memory_bytes() + self.filter.memory_bytes() + blocks
+        let prefixes = self.prefixes.as_ref().map_or(0, PrefixCollector::memory_bytes);
+        kept + self.index.memory_bytes() + self.filter.memory_bytes() + prefixes + blocks
     }
 
     /// Bytes that [`TableWriter::finish`] takes, and the opening of the table after it: filter and
     /// index are there as they are made, as they are stored and as they are used.
     pub(crate) fn finish_bytes(&self) -> usize {
         let filter = self.filter.stored_bytes();
-        self.memory_bytes() + 4 * (filter + self.index.memory_bytes())
+        let prefixes = self.prefixes.as_ref().map_or(0, PrefixCollector::stored_bytes);
+        self.memory_bytes() + 4 * (filter + prefixes + self.index.memory_bytes())
     }
 
     /// Entries and range deletes so far.
@@ -183,6 +195,7 @@ impl TableWriter {
         }
         let data_bytes = self.out.offset();
         let filter = self.put_filter()?;
+        let prefix_filter = self.put_prefix_filter()?;
         self.meta.largest = std::mem::take(&mut self.last);
         self.count_ranges();
         let ranges = (!self.ranges.is_empty()).then(|| encode_ranges(&self.ranges));
@@ -194,6 +207,7 @@ impl TableWriter {
         let mut properties = Properties {
             index,
             filter,
+            prefix_filter,
             range_deletes,
             ranges_among_entries: false,
             comparator: self.options.comparator.name().to_owned(),
@@ -240,6 +254,10 @@ impl TableWriter {
         let is_new_user = meta.entries == 0 || key::user_of(&self.last) != parsed.user;
         if is_new_user {
             self.filter.add(parsed.user);
+            if let Some(prefixes) = &mut self.prefixes {
+                let before = (meta.entries > 0).then(|| key::user_of(&self.last));
+                prefixes.add(parsed.user, before);
+            }
         }
         meta.replaced += u64::from(!is_new_user);
         meta.entries += 1;
@@ -275,12 +293,23 @@ impl TableWriter {
 
     fn put_filter(&mut self) -> Result<Option<FilterBlock>> {
         let Some(stored) = self.filter.finish() else { return Ok(None) };
-        if stored.len() > BLOCK_BYTES_MAX {
-            return Err(Error::Usage(format!("a filter of {} bytes", stored.len())));
-        }
-        // A filter is as good as noise.
-        let stored = self.put(BlockType::Filter, Codec::Raw, &stored)?;
+        let stored = self.put_noise(&stored)?;
         Ok(Some(FilterBlock { rule: self.filter.rule_name().map(str::to_owned), stored }))
+    }
+
+    fn put_prefix_filter(&mut self) -> Result<Option<PrefixFilterBlock>> {
+        let Some(prefixes) = self.prefixes.take() else { return Ok(None) };
+        let Some(stored) = prefixes.finish() else { return Ok(None) };
+        let stored = self.put_noise(&stored)?;
+        Ok(Some(PrefixFilterBlock { extractor: prefixes.name(), stored }))
+    }
+
+    /// Puts a filter, which is as good as noise: no codec makes it smaller.
+    fn put_noise(&mut self, filter: &[u8]) -> Result<Handle> {
+        if filter.len() > BLOCK_BYTES_MAX {
+            return Err(Error::Usage(format!("a filter of {} bytes", filter.len())));
+        }
+        self.put(BlockType::Filter, Codec::Raw, filter)
     }
 
     fn put_compressed(&mut self, block_type: BlockType, contents: &[u8]) -> Result<Handle> {

@@ -24,6 +24,7 @@ fn options(draw: &mut Draw) -> Options {
     Options {
         table_bytes: [1, 150, 300, 2000][draw.below(4)],
         filter_bits_per_key: [0, 10][draw.below(2)],
+        prefix_extractor: crate::model::extractor(draw),
         hash_level: draw.below(4) > 0,
         compaction_threads: draw.below(3),
         level_base_bytes: [300, 1000, 5000][draw.below(3)],
