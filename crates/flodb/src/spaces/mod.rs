@@ -548,6 +548,41 @@ impl Spaces {
         self.db.stats(visit);
     }
 
+    /// What the store was opened with, see [`Db::options`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let options = Options::new().block_bytes(8 << 10);
+    /// let spaces = Spaces::open_in(fs, "/store".as_ref(), options, &[])?;
+    /// assert_eq!(spaces.options().block_bytes, 8 << 10);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        self.db.options()
+    }
+
+    /// Tries again what found the disk full, see [`Db::resume`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Error, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// if let Err(Error::NoSpace(_)) = users.put(b"ada", b"36") {
+    ///     // ... make space ...
+    ///     spaces.resume()?;
+    /// }
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::resume`].
+    pub fn resume(&self) -> Result<()> {
+        self.db.resume()
+    }
+
     /// The directory.
     ///
     /// ```

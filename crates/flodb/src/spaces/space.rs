@@ -173,9 +173,30 @@ impl KeySpace {
     /// # Errors
     /// As for [`Db::put`].
     pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.delete_range_with(from, to, WriteOptions::default())
+    }
+
+    /// As [`KeySpace::delete_range`], with options.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.delete_range_with(b"a", b"b", WriteOptions { sync: true })?;
+    /// assert!(users.is_empty()?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn delete_range_with(&self, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
         self.space.check()?;
         let prefix = &self.space.prefix;
-        with_key(prefix, from, |from| with_key(prefix, to, |to| self.db.delete_range(from, to)))
+        with_key(prefix, from, |from| {
+            with_key(prefix, to, |to| self.db.delete_range_with(from, to, options))
+        })
     }
 
     /// As [`KeySpace::delete`], with options.
