@@ -39,6 +39,7 @@
 mod begin;
 mod hash_index;
 mod iter;
+mod own_ranges;
 mod range;
 mod read_set;
 mod row_locks;
@@ -463,7 +464,8 @@ impl Transaction {
                  segments, or several transactions"
             )));
         }
-        state.sets.writes.push(write, hash(write.key));
+        let order = &self.db.inner().options.comparator;
+        state.sets.writes.push(write, hash(write.key), order);
         Ok(())
     }
 
@@ -505,7 +507,7 @@ impl Transaction {
     pub fn roll_back_to_save_point(&self) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let writes = state.save_points.pop().ok_or_else(no_save_point)?;
-        state.sets.writes.truncate(writes);
+        state.sets.writes.truncate(writes, &self.db.inner().options.comparator);
         Ok(())
     }
 

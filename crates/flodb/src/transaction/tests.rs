@@ -207,7 +207,7 @@ impl Run {
                     .skip(1)
                     .map(|write| (write.key.to_vec(), write.value.to_vec()))
                     .collect();
-                state.sets.writes.truncate(1);
+                state.sets.writes.truncate(1, &Comparator::Bytewise);
                 let are_writes_checked = !transaction.keeps_reads();
                 let checks = Checks::of(&state.sets.reads, &state.sets.writes, are_writes_checked);
                 let since = state.snapshot.pinned.sequence();

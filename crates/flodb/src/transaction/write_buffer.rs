@@ -6,10 +6,11 @@
 //! ```
 //!
 //! The batch is what the log gets, so a commit copies nothing. Of a key, the last write counts; a
-//! range delete counts for all keys of its range, against the writes before it. A return to a save
-//! point cuts the end off.
+//! range delete counts for all keys of its range, against the writes before it: see `own_ranges`. A
+//! return to a save point cuts the end off.
 
 use super::hash_index::HashIndex;
+use super::own_ranges::OwnRanges;
 use super::read_set::{High, KeyRange};
 use crate::batch::{Batch, Write};
 use crate::key::{Comparator, Kind};
@@ -24,7 +25,7 @@ pub(crate) struct WriteBuffer {
     entries: Vec<Entry>,
     index: HashIndex,
     /// Those of the entries that delete ranges.
-    range_deletes: Vec<usize>,
+    ranges: OwnRanges,
 }
 
 /// A write, in the bytes of the batch.
@@ -59,7 +60,7 @@ impl WriteBuffer {
         self.batch.clear();
         self.entries.clear();
         self.index.truncate(0);
-        self.range_deletes.clear();
+        self.ranges.clear();
     }
 
     /// Bytes of memory that it keeps.
@@ -86,7 +87,7 @@ impl WriteBuffer {
     }
 
     /// Adds a write. `hash` is that of its key.
-    pub(super) fn push(&mut self, write: Write<'_>, hash: u64) {
+    pub(super) fn push(&mut self, write: Write<'_>, hash: u64, order: &Comparator) {
         let Write { kind, key, value } = write;
         let begin = self.batch.bytes();
         self.batch.reserve(WRITE_BYTES_MAX + key.len() + value.len());
@@ -96,23 +97,25 @@ impl WriteBuffer {
         // A delete has no value, nor the length of one.
         let value_head = if kind == Kind::Delete { 0 } else { varint_bytes(value.len()) };
         let key_end = value_at - value_head;
-        if kind == Kind::DeleteRange {
-            self.range_deletes.push(self.entries.len());
-        }
         let key = key_end - key.len()..key_end;
         self.entries.push(Entry { kind, begin, key, value: value_at..end });
+        if kind == Kind::DeleteRange {
+            let WriteBuffer { batch, entries, ranges, .. } = self;
+            ranges.push(entries.len() - 1, order, |at| range_of(batch, &entries[at]));
+        }
         self.index.push(hash);
     }
 
     /// Forgets all writes but the first `len`.
-    pub(super) fn truncate(&mut self, len: usize) {
+    pub(super) fn truncate(&mut self, len: usize, order: &Comparator) {
         // There are no more than that.
         let Some(first) = self.entries.get(len) else { return };
         let bytes = first.begin;
-        self.entries.truncate(len);
-        self.index.truncate(len);
-        self.range_deletes.retain(|at| *at < len);
-        self.batch.truncate(bytes, len as u64, self.range_deletes.len() as u64);
+        let WriteBuffer { batch, entries, ranges, index } = self;
+        ranges.truncate(len, order, |at| range_of(batch, &entries[at]));
+        entries.truncate(len);
+        index.truncate(len);
+        batch.truncate(bytes, len as u64, ranges.numbers().len() as u64);
     }
 
     /// What the key would hold after a commit, as far as that is known here.
@@ -122,9 +125,7 @@ impl WriteBuffer {
             entry.kind != Kind::DeleteRange && self.bytes(&entry.key) == key
         };
         let found = self.index.find(hash, is_it);
-        let is_before = |at: &&usize| found.is_none_or(|found| found < **at);
-        let mut later = self.range_deletes.iter().rev().take_while(is_before);
-        if later.any(|at| self.covers(*at, key, order)) {
+        if self.is_deleted_after(found, key, order) {
             return Own::Deleted;
         }
         match found.map(|at| &self.entries[at]) {
@@ -154,7 +155,7 @@ impl WriteBuffer {
             let high = High::Before(bytes(&entry.value));
             KeyRange { low: Some(bytes(&entry.key)), high }
         };
-        self.range_deletes.iter().map(range).collect()
+        self.ranges.numbers().iter().map(range).collect()
     }
 
     /// The last write of each key, in order: its value, or that it is deleted. Keys of which a
@@ -165,10 +166,7 @@ impl WriteBuffer {
         let key = |at: usize| self.bytes(&self.entries[at].key);
         entries.sort_by(|a, b| order.user(key(*a), key(*b)).then(b.cmp(a)));
         entries.dedup_by(|later, kept| key(*later) == key(*kept));
-        entries.retain(|at| {
-            let mut later = self.range_deletes.iter().rev().take_while(|other| *other > at);
-            !later.any(|other| self.covers(*other, key(*at), order))
-        });
+        entries.retain(|at| !self.is_deleted_after(Some(*at), key(*at), order));
         let copy = |at: usize| {
             let entry = &self.entries[at];
             let value = (entry.kind == Kind::Put).then(|| self.bytes(&entry.value).to_vec());
@@ -177,16 +175,20 @@ impl WriteBuffer {
         entries.into_iter().map(copy).collect()
     }
 
-    /// Whether the range delete at `at` has the key in its range.
-    fn covers(&self, at: usize, key: &[u8], order: &Comparator) -> bool {
-        let range = &self.entries[at];
-        let (from, to) = (self.bytes(&range.key), self.bytes(&range.value));
-        order.user(from, key).is_le() && order.user(key, to).is_lt()
+    /// Whether a range delete has the key in its range that came after the write at `at`.
+    fn is_deleted_after(&self, at: Option<usize>, key: &[u8], order: &Comparator) -> bool {
+        let range = |at: usize| range_of(&self.batch, &self.entries[at]);
+        self.ranges.newest(key, at, order, range).is_some()
     }
 
     fn bytes(&self, part: &Range<usize>) -> &[u8] {
         &self.batch.entries()[part.clone()]
     }
+}
+
+/// The first key that a range delete of the batch deletes, and the first behind it.
+fn range_of<'b>(batch: &'b Batch, entry: &Entry) -> (&'b [u8], &'b [u8]) {
+    (&batch.entries()[entry.key.clone()], &batch.entries()[entry.value.clone()])
 }
 
 /// Bytes of a varint.
@@ -198,8 +200,12 @@ fn varint_bytes(value: usize) -> usize {
 mod tests {
     use super::*;
     use crate::checksum::hash;
+    use crate::key::Compare;
     use keyrack_testkit::random::{Announced, Draw, seeds};
+    use std::cmp::Ordering;
     use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering as AtomicOrdering};
 
     fn key(draw: &mut Draw) -> Vec<u8> {
         vec![b'k'; draw.below(3)].into_iter().chain([draw.below(20) as u8]).collect()
@@ -221,18 +227,20 @@ mod tests {
         for seed in seeds() {
             let (mut draw, _announced) = (Draw::new(seed), Announced(seed));
             let (mut buffer, mut list) = (WriteBuffer::default(), Vec::new());
+            // Of few range deletes, and of many.
+            let share = if seed % 2 == 0 { 24 } else { 7 };
             for _ in 0..1_500 {
                 let (one, other) = (key(&mut draw), key(&mut draw));
-                let (kind, value) = match draw.below(24) {
+                let (kind, value) = match draw.below(share) {
                     0 => (Kind::DeleteRange, other),
                     1..6 => (Kind::Delete, Vec::new()),
                     _ => (Kind::Put, vec![b'v'; [0, 5, 127, 128, 20_000][draw.below(5)]]),
                 };
-                buffer.push(Write { kind, key: &one, value: &value }, hash(&one));
+                buffer.push(Write { kind, key: &one, value: &value }, hash(&one), &order);
                 list.push((kind, one, value));
                 if draw.one_in(30) {
                     let len = list.len() - draw.below(list.len().min(40));
-                    buffer.truncate(len);
+                    buffer.truncate(len, &order);
                     list.truncate(len);
                 }
                 let asked = key(&mut draw);
@@ -257,6 +265,82 @@ mod tests {
             for (write, (kind, key, value)) in writes.iter().zip(&list) {
                 assert_eq!((write.kind, write.key, write.value), (*kind, &key[..], &value[..]));
             }
+        }
+    }
+
+    /// The order of bytes, which counts how often it is asked.
+    struct Counted(AtomicUsize);
+
+    impl Compare for Counted {
+        fn name(&self) -> &str {
+            "test.counted"
+        }
+
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            self.0.fetch_add(1, AtomicOrdering::Relaxed);
+            a.cmp(b)
+        }
+    }
+
+    /// Comparisons that `act` makes with a buffer of `ranges` range deletes.
+    fn comparisons(ranges: u32, act: impl Fn(&mut WriteBuffer, &Comparator, u32)) -> f64 {
+        let counted = Arc::new(Counted(AtomicUsize::new(0)));
+        let order = Comparator::Custom(Arc::clone(&counted) as Arc<_>);
+        act(&mut WriteBuffer::default(), &order, ranges);
+        counted.0.load(AtomicOrdering::Relaxed) as f64
+    }
+
+    fn delete_range(buffer: &mut WriteBuffer, order: &Comparator, n: u32) {
+        let from = n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        let to = n.wrapping_mul(0x9e37_79b9).saturating_add(1 << 16).to_be_bytes();
+        let write = Write { kind: Kind::DeleteRange, key: &from, value: &to };
+        buffer.push(write, hash(&from), order);
+    }
+
+    fn put_and_get(buffer: &mut WriteBuffer, order: &Comparator, n: u32) {
+        let key = n.wrapping_mul(0x85eb_ca6b).to_be_bytes();
+        buffer.get(&key, hash(&key), order);
+        buffer.push(Write { kind: Kind::Put, key: &key, value: b"" }, hash(&key), order);
+    }
+
+    /// Four times as many range deletes cost little more than four times as much, in whatever order
+    /// they, reads, and returns to save points come.
+    #[test]
+    fn range_deletes_do_not_cost_their_square() {
+        let deletes_and_gets = |buffer: &mut WriteBuffer, order: &Comparator, ranges| {
+            for n in 0..ranges {
+                delete_range(buffer, order, n);
+                put_and_get(buffer, order, n);
+            }
+            buffer.sorted(order);
+        };
+        // Each fourth delete is taken back, one by one.
+        let returns = |buffer: &mut WriteBuffer, order: &Comparator, ranges| {
+            for n in 0..ranges {
+                let len = buffer.len();
+                delete_range(buffer, order, n);
+                put_and_get(buffer, order, n);
+                if n % 4 == 0 {
+                    buffer.truncate(len, order);
+                }
+            }
+        };
+        // All of them are taken back, the last one first.
+        let unwinding = |buffer: &mut WriteBuffer, order: &Comparator, ranges| {
+            (0..ranges).for_each(|n| delete_range(buffer, order, n));
+            for len in (0..ranges as usize).rev() {
+                buffer.truncate(len, order);
+                buffer.get(b"k", hash(b"k"), order);
+            }
+        };
+        type Act = fn(&mut WriteBuffer, &Comparator, u32);
+        let acts: [(&str, Act); 3] =
+            [("gets", deletes_and_gets), ("returns", returns), ("unwinding", unwinding)];
+        for (what, act) in acts {
+            let [few, many] = [1_000, 16_000].map(|ranges| comparisons(ranges, act));
+            assert!(few > 1_000.0, "{what}: {few} comparisons are counted");
+            // 16 ranges times as many, and logarithms of at most twice the size, squared: 16 x 2.
+            assert!(many / few < 40.0, "{what}: {few} and {many} comparisons");
         }
     }
 }
