@@ -98,7 +98,7 @@ impl Target for DirTarget {
     fn lock(&self) -> Result<Box<dyn Any + Send>> {
         let lock = match self.fs.lock(&self.dir.join(LOCK)) {
             Err(error) if error.is_locked() => {
-                return Err(Error::Locked(self.dir.display().to_string()));
+                return Err(Error::locked(self.dir.display()));
             }
             lock => lock?,
         };

@@ -24,13 +24,21 @@ pub enum Error {
         what: String,
     },
     /// Another process writes to it.
-    #[error("{0} is in use by another process; wait until that one is done")]
+    #[error("{0}")]
     Locked(String),
+    /// An object store refused or failed, or cannot be reached.
+    #[error("{0}")]
+    Remote(String),
 }
 
 impl Error {
     pub(crate) fn corruption(place: impl Into<String>, what: impl Into<String>) -> Self {
         Error::Corruption { place: place.into(), what: what.into() }
+    }
+
+    pub(crate) fn locked(place: impl std::fmt::Display) -> Self {
+        let what = "is in use by another process; wait until that one is done";
+        Error::Locked(format!("{place} {what}"))
     }
 
     /// Whether the error is of the one object that was read, and others may be read: it is damaged,
@@ -43,7 +51,7 @@ impl Error {
                 Operation::Open => !error.is_too_many_files(),
                 _ => false,
             },
-            Error::Locked(_) => false,
+            Error::Locked(_) | Error::Remote(_) => false,
         }
     }
 }

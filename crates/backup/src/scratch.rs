@@ -46,7 +46,7 @@ impl<'a> Scratch<'a> {
         write_mark(fs, &dir).inspect_err(|_| remove(fs, &dir))?;
         let lock = match fs.lock(&dir.join(LOCK)) {
             Err(error) if error.is_locked() => {
-                return Err(Error::Locked(target.display().to_string()));
+                return Err(Error::locked(target.display()));
             }
             lock => lock.inspect_err(|_| remove(fs, &dir))?,
         };

@@ -4,7 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod calls;
 mod damage;
+mod failing;
 mod faults;
 mod incremental;
 mod power;
