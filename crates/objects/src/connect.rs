@@ -30,6 +30,11 @@ pub(crate) fn connect(
     access: &Access,
     local: Arc<dyn Fs>,
 ) -> Result<ObjectStorage> {
+    Ok(ObjectStorage::new(remote(address, access)?, &address.to_string(), local))
+}
+
+/// The prefix at an address, which has answered.
+pub(crate) fn remote(address: &Address, access: &Access) -> Result<Remote> {
     // Whoever was first has chosen the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (store, prefix, whose): (Arc<dyn ObjectStore>, &str, Whose) = match address {
@@ -42,7 +47,7 @@ pub(crate) fn connect(
     };
     let remote = Remote::new(store, prefix, whose)?;
     remote.probe()?;
-    Ok(ObjectStorage::new(remote, &address.to_string(), local))
+    Ok(remote)
 }
 
 /// Where the service is, if not where it always is.

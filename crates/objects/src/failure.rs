@@ -2,6 +2,7 @@
 
 use crate::address::Service;
 use keyrack_deltafs::Error;
+use keyrack_vfs::RelativePath;
 use std::error::Error as _;
 
 /// Whose errors they are.
@@ -14,6 +15,8 @@ pub(crate) struct Whose {
     credentials: &'static str,
     /// Variables with the endpoint.
     setting: &'static str,
+    /// The variable with the region, if the service has regions.
+    region: &'static str,
 }
 
 impl Whose {
@@ -37,7 +40,8 @@ impl Whose {
             ),
         };
         let endpoint = endpoint.unwrap_or(name).to_owned();
-        Whose { address, bucket: bucket.to_owned(), endpoint, credentials, setting }
+        let region = if service == Service::S3 { "AWS_REGION" } else { "" };
+        Whose { address, bucket: bucket.to_owned(), endpoint, credentials, setting, region }
     }
 
     pub(crate) fn memory() -> Whose {
@@ -47,12 +51,23 @@ impl Whose {
             endpoint: "memory".to_owned(),
             credentials: "",
             setting: "",
+            region: "",
         }
     }
 
-    /// The error of a request.
+    /// The error of a request for an object.
+    pub(crate) fn error_at(&self, name: &RelativePath, error: &object_store::Error) -> Error {
+        Error::Remote(self.line_at(&self.place(Some(name)), error))
+    }
+
+    /// The error of a request for many objects.
     pub(crate) fn error(&self, error: &object_store::Error) -> Error {
         Error::Remote(self.line(error))
+    }
+
+    /// All of it, or an object, as people write it.
+    pub(crate) fn place(&self, name: Option<&RelativePath>) -> String {
+        name.map_or_else(|| self.address.clone(), |name| format!("{}/{name}", self.address))
     }
 
     /// The error of the first request: what is not found there is the bucket.
@@ -69,8 +84,11 @@ impl Whose {
 
     /// The error in a line.
     pub(crate) fn line(&self, error: &object_store::Error) -> String {
+        self.line_at(&self.address, error)
+    }
+
+    fn line_at(&self, place: &str, error: &object_store::Error) -> String {
         let said = innermost(error);
-        let address = &self.address;
         let is_refused = matches!(
             error,
             object_store::Error::PermissionDenied { .. }
@@ -78,15 +96,17 @@ impl Whose {
         );
         if is_refused || matches!(status_of(error), Some(401 | 403)) {
             return format!(
-                "{address}: {} refuses access ({said}); check {}",
+                "{place}: {} refuses access ({said}); check {}",
                 self.endpoint, self.credentials
             );
         }
-        if answer_of(error) {
-            format!("{address}: {}: {said}", self.endpoint)
+        if is_of_region(&said) && !self.region.is_empty() {
+            format!("{place}: {}: {said}; check {} and the bucket", self.endpoint, self.region)
+        } else if answer_of(error) {
+            format!("{place}: {}: {said}", self.endpoint)
         } else {
             format!(
-                "{address}: no answer from {} ({said}); check {}, {} and the network",
+                "{place}: no answer from {} ({said}); check {}, {} and the network",
                 self.endpoint, self.setting, self.credentials
             )
         }
@@ -98,6 +118,12 @@ fn status_of(error: &object_store::Error) -> Option<u16> {
     let text = error.to_string();
     let (_, rest) = text.split_once("status code: ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Whether a server has said that the bucket is one of another region.
+fn is_of_region(said: &str) -> bool {
+    let codes = ["AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraint"];
+    codes.iter().any(|code| said.contains(code)) || said.contains("configured region")
 }
 
 /// Whether a server has said something.

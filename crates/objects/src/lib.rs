@@ -1,7 +1,8 @@
-//! # keyrack-objects: registries in object stores
+//! # keyrack-objects: registries and backups in object stores
 //!
 //! Published name spaces where there is no directory that everybody sees: in S3 and what speaks its
 //! protocol, in Google Cloud Storage, in Azure. [`registry`] takes an address and gives a registry.
+//! [`backup_target`] gives a place for backups.
 //!
 //! ```text
 //!   --store s3://bucket/prefix            objects
@@ -30,21 +31,29 @@ mod address;
 #[cfg(feature = "object-store")]
 mod blocks;
 #[cfg(feature = "object-store")]
+mod bucket;
+#[cfg(feature = "object-store")]
 mod connect;
 #[cfg(feature = "object-store")]
 mod failure;
 #[cfg(feature = "object-store")]
 mod files;
 #[cfg(feature = "object-store")]
+mod lease;
+#[cfg(feature = "object-store")]
 mod remote;
 #[cfg(feature = "object-store")]
 mod storage;
+#[cfg(feature = "object-store")]
+mod upload;
 
 pub use address::Address;
 
+use keyrack_backup::{DirTarget, Target};
 use keyrack_deltafs::{Registry, Result};
-use keyrack_vfs::Fs;
+use keyrack_vfs::{Fs, RealFs};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How an object store is spoken to.
 #[derive(Clone, Debug)]
@@ -53,6 +62,9 @@ pub struct Access {
     pub variables: Vec<(String, String)>,
     /// How often a request that failed is sent again: 4.
     pub retries_max: usize,
+    /// How long the lock of a killed backup keeps others out: 90 s. A process that cannot renew its
+    /// lock for a third of that stops.
+    pub lease: Duration,
 }
 
 impl Access {
@@ -62,7 +74,7 @@ impl Access {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        Access { variables: variables.collect(), retries_max: 4 }
+        Access { variables: variables.collect(), retries_max: 4, lease: Duration::from_secs(90) }
     }
 }
 
@@ -85,9 +97,44 @@ pub fn registry(address: &Address, access: &Access, local: Arc<dyn Fs>) -> Resul
             Ok(Registry::on(Arc::new(connect::connect(address, access, local)?)))
         }
         #[cfg(not(feature = "object-store"))]
-        Address::Objects { .. } | Address::Memory => Err(keyrack_deltafs::Error::Usage(format!(
-            "{address}: this program was built without object stores; build it with \
-             --features object-store, or name a directory"
-        ))),
+        Address::Objects { .. } | Address::Memory => {
+            Err(keyrack_deltafs::Error::Usage(without_feature(address)))
+        }
     }
+}
+
+/// The place for backups at an address. Asks an object store whether it is there: one request.
+///
+/// # Errors
+/// [`keyrack_backup::Error::Usage`] for an address that is none or keeps nothing, for a bucket that
+/// is not there, and for object stores without the feature `object-store`;
+/// [`keyrack_backup::Error::Remote`] if the store cannot be reached, or refuses access.
+#[cfg_attr(
+    not(feature = "object-store"),
+    expect(unused_variables, reason = "directories are not asked for credentials")
+)]
+pub fn backup_target(
+    address: &Address,
+    access: &Access,
+) -> keyrack_backup::Result<Arc<dyn Target>> {
+    match address {
+        Address::Directory(dir) => Ok(Arc::new(DirTarget::new(Arc::new(RealFs), dir.clone()))),
+        #[cfg(feature = "object-store")]
+        Address::Objects { .. } | Address::Memory => {
+            let remote = connect::remote(address, access).map_err(bucket::of_backup)?;
+            Ok(Arc::new(bucket::Bucket::new(remote, access.lease)))
+        }
+        #[cfg(not(feature = "object-store"))]
+        Address::Objects { .. } | Address::Memory => {
+            Err(keyrack_backup::Error::Usage(without_feature(address)))
+        }
+    }
+}
+
+#[cfg(not(feature = "object-store"))]
+fn without_feature(address: &Address) -> String {
+    format!(
+        "{address}: this program was built without object stores; build it with \
+         --features object-store, or name a directory"
+    )
 }

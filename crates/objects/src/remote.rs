@@ -18,9 +18,9 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
 /// Files of up to this are put at once; larger ones in parts of this.
-const PART_BYTES: usize = 8 << 20;
+pub(crate) const PART_BYTES: usize = 8 << 20;
 /// Parts of a file under way.
-const PARTS_MAX: usize = 4;
+pub(crate) const PARTS_MAX: usize = 4;
 /// Files under way.
 const FILES_MAX: usize = 8;
 
@@ -53,7 +53,7 @@ impl Remote {
     }
 
     /// The key of a name below the prefix.
-    fn key(&self, name: &RelativePath) -> Key {
+    pub(crate) fn key(&self, name: &RelativePath) -> Key {
         if self.prefix.is_empty() {
             Key::from(name.as_str())
         } else {
@@ -61,7 +61,7 @@ impl Remote {
         }
     }
 
-    fn wait<T>(
+    pub(crate) fn wait<T>(
         &self,
         request: impl Future<Output = std::result::Result<T, object_store::Error>>,
     ) -> std::result::Result<T, object_store::Error> {
@@ -70,6 +70,19 @@ impl Remote {
 
     fn failed(&self, error: object_store::Error) -> Error {
         self.whose.error(&error)
+    }
+
+    pub(crate) fn failed_at(&self, name: &RelativePath, error: object_store::Error) -> Error {
+        self.whose.error_at(name, &error)
+    }
+
+    pub(crate) fn store(&self) -> &dyn ObjectStore {
+        &*self.store
+    }
+
+    /// All of it, or an object, as people write it.
+    pub(crate) fn place(&self, name: Option<&RelativePath>) -> String {
+        self.whose.place(name)
     }
 
     /// Asks whether the store is there, and lets us in.
@@ -81,45 +94,67 @@ impl Remote {
 
     /// A text; `None` if it is not there.
     pub(crate) fn get(&self, name: &RelativePath) -> Result<Option<Text>> {
+        Ok(self.get_dated(name)?.map(|(text, _)| text))
+    }
+
+    /// A text, and when it was put by the clock of the store, in nanoseconds since 1970.
+    pub(crate) fn get_dated(&self, name: &RelativePath) -> Result<Option<(Text, i64)>> {
         let key = self.key(name);
         let got = self.wait(async {
             let found = self.store.get(&key).await?;
             let tag = Tag { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
-            Ok(Text { bytes: found.bytes().await?.to_vec(), tag })
+            let put_ns = found.meta.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
+            Ok((Text { bytes: found.bytes().await?.to_vec(), tag }, put_ns))
         });
         match got {
             Err(object_store::Error::NotFound { .. }) => Ok(None),
-            got => got.map(Some).map_err(|error| self.failed(error)),
+            got => got.map(Some).map_err(|error| self.failed_at(name, error)),
         }
     }
 
     /// Puts a text if there is none. `false` if there is another.
     pub(crate) fn create(&self, name: &RelativePath, bytes: &[u8]) -> Result<bool> {
-        self.put_if(name, bytes, PutMode::Create)
+        Ok(self.create_tagged(name, bytes)?.is_some())
     }
 
     /// Puts a text if the one there is that which was seen.
     pub(crate) fn replace(&self, name: &RelativePath, bytes: &[u8], seen: &Tag) -> Result<bool> {
+        Ok(self.replace_tagged(name, bytes, seen)?.is_some())
+    }
+
+    /// As [`create`](Remote::create), and gives the tag of what was put.
+    pub(crate) fn create_tagged(&self, name: &RelativePath, bytes: &[u8]) -> Result<Option<Tag>> {
+        self.put_if(name, bytes, PutMode::Create)
+    }
+
+    /// As [`replace`](Remote::replace), and gives the tag of what was put.
+    pub(crate) fn replace_tagged(
+        &self,
+        name: &RelativePath,
+        bytes: &[u8],
+        seen: &Tag,
+    ) -> Result<Option<Tag>> {
         let seen = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
         self.put_if(name, bytes, PutMode::Update(seen))
     }
 
-    fn put_if(&self, name: &RelativePath, bytes: &[u8], mode: PutMode) -> Result<bool> {
+    fn put_if(&self, name: &RelativePath, bytes: &[u8], mode: PutMode) -> Result<Option<Tag>> {
         let key = self.key(name);
         let payload = PutPayload::from(bytes.to_vec());
-        let Err(error) = self.wait(self.store.put_opts(&key, payload, mode.into())) else {
-            return Ok(true);
+        let error = match self.wait(self.store.put_opts(&key, payload, mode.into())) {
+            Ok(put) => return Ok(Some(Tag { e_tag: put.e_tag, version: put.version })),
+            Err(error) => error,
         };
         // A put that is sent again because its answer was lost meets itself. So what is there says
         // who was first, if it can be read.
-        let is_ours = |text: &Option<Text>| text.as_ref().is_some_and(|text| text.bytes == bytes);
+        let ours = |text: Option<Text>| text.filter(|text| text.bytes == bytes).map(|it| it.tag);
         match error {
             object_store::Error::AlreadyExists { .. }
             | object_store::Error::Precondition { .. }
-            | object_store::Error::NotFound { .. } => self.get(name).map(|text| is_ours(&text)),
-            error => match self.get(name) {
-                Ok(text) if is_ours(&text) => Ok(true),
-                _ => Err(self.failed(error)),
+            | object_store::Error::NotFound { .. } => self.get(name).map(ours),
+            error => match self.get(name).ok().and_then(ours) {
+                Some(tag) => Ok(Some(tag)),
+                None => Err(self.failed_at(name, error)),
             },
         }
     }
@@ -129,7 +164,7 @@ impl Remote {
         let key = self.key(name);
         match self.wait(self.store.delete(&key)) {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.failed_at(name, error)),
         }
     }
 
@@ -152,12 +187,59 @@ impl Remote {
         Ok((key, listed.map_err(|error| self.failed(error))?))
     }
 
+    /// Calls `visit` with the name and the bytes of each object in a directory, page by page.
+    pub(crate) fn each_in(
+        &self,
+        directory: &RelativePath,
+        mut visit: impl FnMut(&str, u64),
+    ) -> Result<()> {
+        let key = self.key(directory);
+        let listed = self.wait(self.store.list(Some(&key)).try_for_each(|object| {
+            if let Some([part]) = parts_below(&object.location, &key).as_deref() {
+                visit(part, object.size);
+            }
+            async { Ok(()) }
+        }));
+        listed.map_err(|error| self.failed_at(directory, error))
+    }
+
+    /// An object whose name below the prefix is such a one.
+    pub(crate) fn find(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Option<String>> {
+        let key = Key::from(self.prefix.as_str());
+        let mut listed = self.store.list(Some(&key));
+        while let Some(object) = self.wait(async { listed.try_next().await }).transpose() {
+            let location = object.map_err(|error| self.failed(error))?.location;
+            let name = parts_below(&location, &key).unwrap_or_default().join("/");
+            if is_wanted(&name) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives `sink` the bytes of an object as they come. `false` if there is none.
+    pub(crate) fn read<E>(
+        &self,
+        name: &RelativePath,
+        wrap: fn(Error) -> E,
+        sink: &mut (dyn FnMut(&[u8]) -> std::result::Result<(), E> + '_),
+    ) -> std::result::Result<bool, E> {
+        let failed = |error| wrap(self.failed_at(name, error));
+        let mut chunks = match self.wait(self.store.get(&self.key(name))) {
+            Err(object_store::Error::NotFound { .. }) => return Ok(false),
+            found => found.map_err(failed)?.into_stream(),
+        };
+        while let Some(chunk) = self.wait(async { chunks.try_next().await }).transpose() {
+            sink(&chunk.map_err(failed)?)?;
+        }
+        Ok(true)
+    }
+
     /// Everything below a directory.
     pub(crate) fn list_all(&self, directory: &RelativePath) -> Result<Vec<Listed>> {
         let (key, found) = self.all_below(directory)?;
         let named = found.into_iter().filter_map(|object| {
-            let parts: Vec<_> = object.location.prefix_match(&key)?.collect();
-            let parts: Vec<&str> = parts.iter().map(|part| part.as_ref()).collect();
+            let parts = parts_below(&object.location, &key)?;
             // A time that does not fit is taken for the latest: what is young is not removed.
             let changed = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
             Some(Listed {
@@ -220,4 +302,9 @@ impl Remote {
         }
         upload.finish().await.map(|_| ()).map_err(|error| self.failed(error))
     }
+}
+
+/// The parts of a key that come after those of another one.
+fn parts_below(key: &Key, above: &Key) -> Option<Vec<String>> {
+    Some(key.prefix_match(above)?.map(|part| part.as_ref().to_owned()).collect())
 }

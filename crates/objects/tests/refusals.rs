@@ -2,8 +2,9 @@
 
 use crate::server::{BUCKET, Server, access};
 use crate::support::Lab;
+use keyrack_backup::Repository;
 use keyrack_deltafs::Error;
-use keyrack_objects::{Access, Address, registry};
+use keyrack_objects::{Access, Address, backup_target, registry};
 use std::net::TcpListener;
 
 #[track_caller]
@@ -51,4 +52,43 @@ fn a_key_that_opens_nothing() {
     let error = refusal(&address, &access(&server.endpoint(), "another-secret"));
     assert!(matches!(error, Error::Remote(_)), "{error:?}");
     assert_names(&error, &["refuses access", "SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY"]);
+}
+
+/// The server tells of the region that it expects.
+#[test]
+fn a_region_that_is_another() {
+    let Some(server) = Server::start("a_region_that_is_another") else { return };
+    if !server.is_strict {
+        println!("SKIPPED a_region_that_is_another: the server here looks at no signatures");
+        return;
+    }
+    let mut access = server.access();
+    access.variables.retain(|(name, _)| name != "AWS_REGION");
+    access.variables.push(("AWS_REGION".to_owned(), "mars-north-1".to_owned()));
+    let error = refusal(&format!("s3://{BUCKET}/x"), &access);
+    assert_names(&error, &["s3://bucket/x", "AWS_REGION"]);
+}
+
+/// As for registries, and an object that is refused is named.
+#[test]
+fn places_for_backups_are_refused_in_a_line() {
+    let Some(server) = Server::start("places_for_backups_are_refused") else { return };
+    let refusal = |bucket: &str, access: &Access| {
+        let address = Address::parse(&format!("s3://{bucket}/x")).unwrap();
+        let error = backup_target(&address, access).and_then(Repository::open).unwrap_err();
+        assert!(!error.to_string().contains('\n'), "{error}");
+        error
+    };
+    let error = refusal("no-such-bucket", &server.access());
+    assert!(matches!(error, keyrack_backup::Error::Usage(_)), "{error:?}");
+    assert!(error.to_string().contains("no bucket 'no-such-bucket'"), "{error}");
+    let error = refusal(BUCKET, &server.access());
+    assert!(matches!(error, keyrack_backup::Error::Usage(_)), "{error:?}");
+    assert!(error.to_string().contains("s3://bucket/x: there are no backups"), "{error}");
+    let target = backup_target(&Address::parse("s3://bucket/x").unwrap(), &server.access());
+    let target = target.unwrap();
+    drop(server);
+    let error = Repository::open(target).unwrap_err();
+    let words = ["s3://bucket/x/REPOSITORY: no answer from", "AWS_ENDPOINT_URL"];
+    assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 pub(crate) const BUCKET: &str = "bucket";
 const KEY: &str = "key";
-const SECRET: &str = "a-secret";
+pub(crate) const SECRET: &str = "a-secret";
 
 /// A running server, and a whole wire to it.
 pub(crate) struct Server {
@@ -91,7 +91,7 @@ pub(crate) fn access(endpoint: &str, secret: &str) -> Access {
         ("AWS_REGION", "us-east-1"),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Access { variables: variables.to_vec(), retries_max: 1 }
+    Access { variables: variables.to_vec(), retries_max: 1, ..Access::of_environment() }
 }
 
 pub(crate) fn cut_access(wire: &Proxy) -> Access {

@@ -61,6 +61,7 @@ const EDGES: &[(&str, &str, &str)] = &[
     ("deltafs-c", "deltafs", "the interface for C is one of name spaces"),
     ("mount", "deltafs", "what is mounted is a name space"),
     ("objects", "deltafs", "what is kept in object stores are published name spaces"),
+    ("objects", "backup", "an object store is a place for repositories of backups"),
     ("server", "rowstore", "the server serves rows, whichever store holds them"),
     ("compat", "fs-tools", "the old names of DeltaFS' programs are tools of name spaces"),
     ("harness", "loadgen", "network workloads are driven by the clients of the load generator"),
