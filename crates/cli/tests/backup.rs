@@ -192,6 +192,29 @@ fn a_store_in_use_is_left_alone() {
     is_whole(&lab, "r");
 }
 
+#[test]
+fn addresses_of_object_stores_are_refused_in_a_line_with_the_remedy() {
+    let lab = store();
+    lab.run("backup s ftp://x/y").refuses(&["'ftp' is no store", "s3://"]);
+    lab.run("backup s s3://").refuses(&["give a bucket", "s3://BUCKET"]);
+    lab.run("backup s s3://bucket/a/../b").refuses(&["'a/../b'"]);
+    lab.run("backup s memory:").refuses(&["memory: keeps nothing", "name a directory"]);
+    lab.run("restore memory: r").refuses(&["memory: keeps nothing"]);
+    // Nobody listens there.
+    let endpoint =
+        "AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b";
+    let outcome = lab.shell(&format!("{endpoint} $KEYRACK backup s s3://bucket/x"));
+    let line = &outcome.stderr;
+    assert_eq!(line.lines().count(), 1, "{line}");
+    let words: [&str; 3] = if outcome.status == 1 {
+        ["s3://bucket/x: no answer from", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID"]
+    } else {
+        assert_eq!(outcome.status, 2, "{line}");
+        ["s3://bucket/x", "--features object-store", "name a directory"]
+    };
+    assert!(words.iter().all(|word| line.contains(word)), "{line}");
+}
+
 /// Kills a process once it has told of so many files.
 fn killed(lab: &Lab, line: &str, files: u64) -> bool {
     let mut running = lab.start(line);

@@ -13,16 +13,25 @@ mod query;
 mod restore;
 mod save;
 
-use crate::db::{STATUSES, flag, path};
+use crate::db::{STATUSES, flag};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_backup::{BackupId, BackupInfo, DirTarget, Repository};
+use keyrack_backup::{BackupId, BackupInfo, Repository, Target};
 use keyrack_console::Failure;
-use keyrack_vfs::RealFs;
+use keyrack_objects::{Access, Address, backup_target};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) use restore::restore_command;
+
+/// What stands below the flags of both commands.
+fn help() -> String {
+    format!(
+        "DEST is a directory, or s3://BUCKET/PREFIX, gs:// or az:// in a program that was built \
+         with\n--features object-store. Credentials, region and endpoint come from the variables \
+         of the\nservice, such as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and \
+         AWS_ENDPOINT_URL.\n\n{STATUSES}"
+    )
+}
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
@@ -35,14 +44,14 @@ pub(crate) fn command() -> Command {
             "keyrack backup DIR DEST [--keep N] [--limit BYTES]\n       \
              keyrack backup DEST --list | --verify [--id ID] | --delete ID... | --keep N",
         )
-        .after_help(STATUSES)
+        .after_help(help())
         .allow_missing_positional(true)
         .arg(Arg::new("dir").value_name("DIR").help("The directory of the store"))
         .arg(
             Arg::new("dest")
                 .value_name("DEST")
                 .required(true)
-                .help("The directory of the backups; made if it is missing"),
+                .help("Where the backups are: a directory, or s3://BUCKET/PREFIX"),
         )
         .arg(flag("list", "List the backups"))
         .arg(flag("verify", "Read every byte of all backups, or of one, and say what is wrong"))
@@ -123,17 +132,20 @@ fn mode(matches: &ArgMatches) -> Result<Mode, Failure> {
     }
 }
 
-fn target(matches: &ArgMatches) -> Arc<DirTarget> {
-    Arc::new(DirTarget::new(Arc::new(RealFs), dest(matches)))
-}
-
-fn dest(matches: &ArgMatches) -> PathBuf {
-    path(matches, "dest")
+/// Where the backups are: a directory, or a prefix of an object store.
+fn target(matches: &ArgMatches) -> Result<Arc<dyn Target>, Failure> {
+    let given = matches.get_one::<String>("dest").map_or("", String::as_str);
+    let address = Address::parse(given)?;
+    if address == Address::Memory {
+        let what = "keeps nothing when the program ends; name a directory or s3://BUCKET/PREFIX";
+        return Err(Failure::Usage(format!("{address} {what}")));
+    }
+    Ok(backup_target(&address, &Access::of_environment())?)
 }
 
 /// The repository that is there.
 fn repository(matches: &ArgMatches) -> Result<Repository, Failure> {
-    Ok(Repository::open(target(matches))?)
+    Ok(Repository::open(target(matches)?)?)
 }
 
 /// The name of a backup on the command line.

@@ -1,8 +1,8 @@
 //! `keyrack restore DEST DIR`.
 
 use super::progress::Shown;
-use super::{id, info_json, repository};
-use crate::db::{STATUSES, flag, path};
+use super::{help, id, info_json, repository};
+use crate::db::{flag, path};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::Outcome;
 use keyrack_vfs::RealFs;
@@ -11,9 +11,12 @@ use keyrack_vfs::RealFs;
 pub(crate) fn restore_command() -> Command {
     Command::new("restore")
         .about("Make a store of a backup")
-        .after_help(STATUSES)
+        .after_help(help())
         .arg(
-            Arg::new("dest").value_name("DEST").required(true).help("The directory of the backups"),
+            Arg::new("dest")
+                .value_name("DEST")
+                .required(true)
+                .help("Where the backups are: a directory, or s3://BUCKET/PREFIX"),
         )
         .arg(
             Arg::new("dir")

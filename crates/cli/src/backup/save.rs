@@ -15,7 +15,7 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let keep = keep(matches)?;
     // Said before anything is made.
     check_store(&RealFs, &path(matches, "dir"))?;
-    let repository = Repository::create(target(matches))?;
+    let repository = Repository::create(target(matches)?)?;
     let store = open(matches)?;
     let shown = Shown::new(matches);
     let backup = Backup::of(store.file_set()?).limit(limit).watch(|now| shown.tell(now));
