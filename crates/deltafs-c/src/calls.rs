@@ -2,11 +2,12 @@
 
 use crate::constants::KEYRACK_FS_EXCLUSIVE;
 use crate::open::{Fs, check_flags};
-use crate::pointers::{self, bytes, put, room};
+use crate::pointers::{self, bytes, put};
 use crate::space::Space;
 use crate::status::{Facts, Failure, code, number};
 use keyrack_deltafs::rpc::SetFields;
 use keyrack_deltafs::{INLINE_BYTES_MAX, IfExists, IfTaken, Kind, Stat};
+use keyrack_ffi::room;
 use std::ffi::{c_char, c_int, c_void};
 
 /// What every call with a path is given.
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn keyrack_fs_symlink(
     // SAFETY: the caller promises the same.
     let target = match unsafe { bytes(target) } {
         Ok(target) => target,
-        Err(failure) => return code(Err(failure)),
+        Err(failure) => return code(Err(failure.into())),
     };
     // SAFETY: the caller promises the same.
     unsafe { on_path(fs, path, |fs, path| fs.symlink(target, path)) }
@@ -116,8 +117,8 @@ pub unsafe extern "C" fn keyrack_fs_rename(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller promises the same.
-    let from = match check_flags(flags, KEYRACK_FS_EXCLUSIVE).and_then(|()| unsafe { bytes(from) })
-    {
+    let from = unsafe { bytes(from) }.map_err(Failure::from);
+    let from = match check_flags(flags, KEYRACK_FS_EXCLUSIVE).and(from) {
         Ok(from) => from,
         Err(failure) => return code(Err(failure)),
     };
@@ -182,7 +183,7 @@ unsafe fn facts(
     code(unsafe { given(fs, path) }.and_then(|(fs, path)| {
         let found = fs.with(|space| ask(space, path))?;
         // SAFETY: the caller promises room for the facts.
-        unsafe { put(stat, Facts::from(&found)) }
+        Ok(unsafe { put(stat, Facts::from(&found)) }?)
     }))
 }
 
@@ -230,7 +231,7 @@ pub unsafe extern "C" fn keyrack_fs_readlink(
     // SAFETY: the caller promises the same.
     let given = unsafe { given(fs, path) };
     // SAFETY: the caller promises the same.
-    let room = unsafe { room(target.cast(), size) };
+    let room = unsafe { room(target, size) };
     number(given.and_then(|(fs, path)| {
         let (found, room) = (fs.with(|space| space.read_link(path))?, room?);
         if let Some(end) = room.len().checked_sub(1) {
@@ -258,7 +259,7 @@ pub unsafe extern "C" fn keyrack_fs_read(
     // SAFETY: the caller promises the same.
     let given = unsafe { given(fs, path) };
     // SAFETY: the caller promises the same.
-    let room = unsafe { room(to.cast(), count) };
+    let room = unsafe { room(to, count) };
     number(given.and_then(|(fs, path)| {
         let room = room?;
         let found = fs.with(|space| space.read(path, offset, room.len()))?;
@@ -283,7 +284,7 @@ pub unsafe extern "C" fn keyrack_fs_write(
     // SAFETY: the caller promises the same.
     let given = unsafe { given(fs, path) };
     // SAFETY: the caller promises the same.
-    let data = unsafe { pointers::data(from.cast(), count) };
+    let data = unsafe { keyrack_ffi::bytes(from, count) };
     number(given.and_then(|(fs, path)| {
         let data = data?;
         fs.with(|space| space.write(path, offset, data))?;

@@ -6,6 +6,7 @@ use crate::pointers::{self, bytes, put};
 use crate::space::OpenDir;
 use crate::status::{Facts, Failure, code, number};
 use keyrack_deltafs::ListEntry;
+use keyrack_ffi::{destroy, give, handle_mut, required};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int};
 
@@ -61,14 +62,12 @@ pub unsafe extern "C" fn keyrack_fs_opendir(
             // SAFETY: the caller promises the same.
             Some(unsafe { bytes(after) }?.to_vec())
         };
-        if dir.is_null() {
-            return Err(Failure::invalid("the place of a result is a null pointer"));
-        }
+        let dir = required(dir, "place of a result")?;
         let found = space.with(|space| space.open_dir(path))?;
         let mut listing = Listing { fs, dir: found, page: VecDeque::new(), after, is_last: false };
         listing.load(space)?;
         // SAFETY: the caller promises room for a pointer.
-        unsafe { put(dir, Box::into_raw(Box::new(listing))) }
+        Ok(unsafe { put(dir, give(listing)) }?)
     };
     code(open())
 }
@@ -91,8 +90,7 @@ impl Listing {
 pub unsafe extern "C" fn keyrack_fs_readdir(dir: *mut Listing, entry: *mut Entry) -> c_int {
     let next = || {
         // SAFETY: as the caller promises, it is null or a listing that nobody else uses.
-        let listing = unsafe { dir.as_mut() };
-        let listing = listing.ok_or_else(|| Failure::invalid("the listing is a null pointer"))?;
+        let listing = unsafe { handle_mut(dir, "listing") }?;
         if listing.page.is_empty() && !listing.is_last {
             // SAFETY: the name space is open as long as the listing.
             let fs = unsafe { pointers::fs(listing.fs) }?;
@@ -120,8 +118,6 @@ pub unsafe extern "C" fn keyrack_fs_readdir(dir: *mut Listing, entry: *mut Entry
 /// `dir` is null or from [`keyrack_fs_opendir`], and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_closedir(dir: *mut Listing) {
-    if !dir.is_null() {
-        // SAFETY: it came from `Box::into_raw`, and as the caller promises nobody else has it.
-        drop(unsafe { Box::from_raw(dir) });
-    }
+    // SAFETY: the caller promises the same.
+    drop(unsafe { destroy(dir) });
 }

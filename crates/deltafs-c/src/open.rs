@@ -6,6 +6,7 @@ use crate::space::Space;
 use crate::status::{Failure, code};
 use keyrack_deltafs::rpc::{ClientOptions, Tree};
 use keyrack_deltafs::{Namespace, Settings, User};
+use keyrack_ffi::{destroy, required};
 use std::ffi::{OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -56,7 +57,7 @@ impl Fs {
 /// `fs` is null or room for a pointer.
 unsafe fn give(fs: *mut *mut Fs, place: Place) -> Result<(), Failure> {
     // SAFETY: the caller promises room for a pointer.
-    unsafe { put(fs, Box::into_raw(Box::new(Fs { place }))) }
+    Ok(unsafe { put(fs, keyrack_ffi::give(Fs { place })) }?)
 }
 
 pub(crate) fn check_flags(flags: u32, known: u32) -> Result<(), Failure> {
@@ -90,9 +91,7 @@ pub unsafe extern "C" fn keyrack_fs_open(
         // SAFETY: the caller promises the same.
         let dir = unsafe { bytes(dir) }?;
         let dir = PathBuf::from(OsStr::from_bytes(dir));
-        if fs.is_null() {
-            return Err(Failure::invalid("the place of a result is a null pointer"));
-        }
+        let fs = required(fs, "place of a result")?;
         let mut settings = Settings::default();
         settings.store.create_if_missing = flags & KEYRACK_FS_CREATE != 0;
         let space = match flags & KEYRACK_FS_READ_ONLY {
@@ -128,9 +127,7 @@ pub unsafe extern "C" fn keyrack_fs_connect(
             // SAFETY: the caller promises the same.
             false => unsafe { bytes(token) }?.to_vec(),
         };
-        if fs.is_null() {
-            return Err(Failure::invalid("the place of a result is a null pointer"));
-        }
+        let fs = required(fs, "place of a result")?;
         let user = User::new(uid, gid);
         let options = ClientOptions { user, token, ..ClientOptions::default() };
         let endpoint = server.parse().map_err(|error| {
@@ -151,12 +148,8 @@ pub unsafe extern "C" fn keyrack_fs_connect(
 /// listings neither.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_fs_close(fs: *mut Fs) -> c_int {
-    if fs.is_null() {
-        return 0;
-    }
-    // SAFETY: it came from `Box::into_raw`, and as the caller promises nobody else has it.
-    let closed = unsafe { Box::from_raw(fs) };
-    code(closed.close())
+    // SAFETY: the caller promises the same.
+    code(unsafe { destroy(fs) }.map_or(Ok(()), |fs| fs.close()))
 }
 
 /// Makes everything that was done durable against power loss, on all servers if there are some.
@@ -167,5 +160,5 @@ pub unsafe extern "C" fn keyrack_fs_close(fs: *mut Fs) -> c_int {
 pub unsafe extern "C" fn keyrack_fs_sync(fs: *const Fs) -> c_int {
     // SAFETY: the caller promises the same.
     let fs = unsafe { pointers::fs(fs) };
-    code(fs.and_then(Fs::sync))
+    code(fs.map_err(Failure::from).and_then(Fs::sync))
 }

@@ -1,6 +1,7 @@
 //! Results as C has them: a number, and a message beside it.
 
 use keyrack_deltafs::{Error, Kind, Stat, rpc};
+use keyrack_ffi::BadPointer;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 
@@ -72,6 +73,12 @@ impl Failure {
     /// A pointer that is null, or a text that is none.
     pub(crate) fn invalid(message: &str) -> Failure {
         Failure::new(libc::EINVAL, message.to_owned())
+    }
+}
+
+impl From<BadPointer> for Failure {
+    fn from(error: BadPointer) -> Failure {
+        Failure::invalid(&error.to_string())
     }
 }
 

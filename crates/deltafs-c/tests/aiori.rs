@@ -5,9 +5,10 @@
 //! `KEYRACK_IOR` names, fresh from a checkout; without one that test says SKIPPED.
 
 use super::servers::{Servers, TOKEN};
-use super::{library, source, succeeds};
+use super::{library, source};
 use keyrack_deltafs::rpc::Tree;
 use keyrack_deltafs::{Kind, Namespace, Settings, Stat};
+use keyrack_testkit::c::succeeds;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -11,38 +11,22 @@ mod aiori;
 mod header;
 mod servers;
 
+use keyrack_testkit::c::{self, succeeds};
 use servers::{Servers, TOKEN};
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::{env, fs};
+use std::process::{Command, Stdio};
 
 /// A file of this crate.
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The library of that kind that belongs to this test: the newest beside it.
+/// The library of that kind that belongs to this test.
 fn library(extension: &str) -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let deps = test.parent().unwrap();
-    let is_it = |path: &PathBuf| {
-        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
-        path.extension() == Some(OsStr::new(extension)) && name.starts_with("libkeyrack_fs")
-    };
-    let found = fs::read_dir(deps).unwrap().map(|entry| entry.unwrap().path()).filter(is_it);
-    let found = found.max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok());
-    found.unwrap_or_else(|| panic!("no libkeyrack_fs.{extension} in {}", deps.display()))
-}
-
-#[track_caller]
-fn succeeds(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{told}", output.status);
-    output
+    c::library("libkeyrack_fs", extension)
 }
 
 /// Runs a program on a log and on servers.
@@ -55,28 +39,21 @@ fn succeeds_on_both(program: &mut Command, dir: &Path) {
 }
 
 /// Compiles the program against a library, and runs it.
-fn run_program(libraries: &[&OsStr], name: &str) {
+fn run_program(libraries: &[OsString], name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join(name);
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-pthread", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]);
-    cc.arg("-I").arg(source("include")).arg(source("tests/program.c")).args(libraries);
-    succeeds(cc.arg("-o").arg(&program));
+    c::compile(&source("tests/program.c"), &source("include"), libraries, &program);
     succeeds_on_both(&mut Command::new(&program), dir.path());
 }
 
 #[test]
 fn a_program_in_c_works_with_the_shared_library() {
-    let shared = library("so");
-    let rpath = format!("-Wl,-rpath,{}", shared.parent().unwrap().display());
-    run_program(&[shared.as_os_str(), rpath.as_ref()], "shared");
+    run_program(&c::shared(&library("so")), "shared");
 }
 
 #[test]
 fn a_program_in_c_works_with_the_static_library() {
-    let archive = library("a");
-    let others = ["-lpthread", "-ldl", "-lm"].map(OsStr::new);
-    run_program(&[&[archive.as_os_str()], &others[..]].concat(), "static");
+    run_program(&c::archived(&library("a")), "static");
 }
 
 #[test]
@@ -110,26 +87,13 @@ fn a_call_on_servers_that_are_gone_is_an_error() {
     assert_eq!(line, "asked\ndone\n");
 }
 
-/// The names `keyrack_fs_..` that stand before a bracket, on lines that are no comments.
-fn calls(text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for line in text.lines() {
-        for (start, _) in line.match_indices("keyrack_fs_") {
-            let rest = &line[start..];
-            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let (name, behind) = rest.split_at(end.unwrap_or(rest.len()));
-            if behind.starts_with('(') && !line.trim_start().starts_with(['*', '/']) {
-                found.insert(name.to_owned());
-            }
-        }
-    }
-    found
+fn calls(name: &str) -> BTreeSet<String> {
+    c::calls(&c::read(&source(name)), "keyrack_fs_")
 }
 
 #[test]
 fn the_program_in_c_uses_every_call_of_the_header() {
-    let header = calls(&fs::read_to_string(source("include/keyrack_fs.h")).unwrap());
-    let program = calls(&fs::read_to_string(source("tests/program.c")).unwrap());
+    let header = calls("include/keyrack_fs.h");
     assert!(header.len() > 20, "{header:?}");
-    assert_eq!(program, header);
+    assert_eq!(calls("tests/program.c"), header);
 }

@@ -6,10 +6,10 @@
 //! | `verify_checksums` | without effect: the checksum of every block is computed when it is read |
 
 use crate::database::Held;
-use crate::memory::{destroy, give};
 use crate::options::set;
 use crate::snapshot::Snapshot;
 use crate::status::Failure;
+use keyrack_ffi::{destroy, give};
 use keyrack_flodb::ReadOptions as StoreReads;
 use std::sync::{Arc, Weak};
 

@@ -1,7 +1,7 @@
 //! Batches: writes that are applied as one.
 
-use crate::memory::{bytes, destroy, give, handle};
-use crate::status::{Failure, or_else};
+use crate::status::Failure;
+use keyrack_ffi::{bytes, destroy, give, handle, or_else};
 use keyrack_flodb::{Batch, BatchWrite};
 use std::ffi::{c_char, c_void};
 

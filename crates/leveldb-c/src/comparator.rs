@@ -16,8 +16,8 @@
 //! of `flodb`.
 
 use crate::lifetime::State;
-use crate::memory::{destroy, give};
-use crate::status::{Failure, or_else};
+use crate::status::Failure;
+use keyrack_ffi::{destroy, give, or_else};
 use keyrack_flodb::{Comparator as StoreOrder, Compare};
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -7,9 +7,9 @@ use crate::access::{ReadOptions, WriteOptions};
 use crate::batch::WriteBatch;
 use crate::database::Database;
 use crate::manage::open;
-use crate::memory::{bytes, copy_bytes, copy_text, destroy, give, handle, put, text};
 use crate::options::Options;
-use crate::status::{Failure, or_else, report};
+use crate::status::{Failure, report};
+use keyrack_ffi::{bytes, copy_bytes, copy_text, destroy, give, handle, or_else, put, text};
 use keyrack_flodb::WriteOptions as StoreWrites;
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn leveldb_open(
         // SAFETY: the caller promises the same.
         let options = unsafe { handle(options, "options") }?;
         // SAFETY: as above.
-        let name = unsafe { text(name) }?;
+        let name = unsafe { text(name, "name") }?;
         open(name, options).map(give)
     };
     // SAFETY: the caller promises the same.
@@ -212,7 +212,8 @@ pub unsafe extern "C" fn leveldb_property_value(
 ) -> *mut c_char {
     or_else(ptr::null_mut(), || {
         // SAFETY: the caller promises the same.
-        let (Ok(db), Ok(name)) = (unsafe { handle(db, "database") }, unsafe { text(propname) })
+        let (Ok(db), Ok(name)) =
+            (unsafe { handle(db, "database") }, unsafe { text(propname, "name") })
         else {
             return ptr::null_mut();
         };
@@ -282,7 +283,7 @@ unsafe fn key_at<'a>(
     // SAFETY: as above.
     let len = unsafe { len.read() };
     // SAFETY: the caller promises so many bytes.
-    unsafe { bytes(key, len) }
+    Ok(unsafe { bytes(key, len) }?)
 }
 
 /// Merges what was written of the keys from `start_key` to `limit_key`, both included, so that what

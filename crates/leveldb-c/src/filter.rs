@@ -8,8 +8,7 @@
 
 use crate::comparator::called_name;
 use crate::lifetime::State;
-use crate::memory::{destroy, give};
-use crate::status::or_else;
+use keyrack_ffi::{destroy, give, or_else};
 use keyrack_flodb::{FilterBuilder, FilterReader, FilterRule};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;

@@ -7,8 +7,8 @@
 use crate::access::ReadOptions;
 use crate::comparator::Order;
 use crate::database::Database;
-use crate::memory::{bytes, destroy, give, handle, put};
-use crate::status::{Failure, caught, or_else, save};
+use crate::status::{Failure, save};
+use keyrack_ffi::{bytes, caught, destroy, give, handle, or_else, put};
 use keyrack_flodb::{Iter, Result as StoreResult};
 use std::ffi::c_char;
 use std::ptr;
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn leveldb_iter_seek(iter: *mut Cursor, k: *const c_char, 
             // SAFETY: as above.
             if let Some(iter) = unsafe { iter.as_mut() } {
                 iter.iter = None;
-                iter.failure.get_or_insert(failure);
+                iter.failure.get_or_insert(failure.into());
             }
         }
     }
@@ -236,6 +236,6 @@ pub unsafe extern "C" fn leveldb_iter_get_error(iter: *const Cursor, errptr: *mu
         // SAFETY: the caller promises the same.
         Ok(Some(failure)) => unsafe { save(errptr, failure) },
         // SAFETY: as above.
-        Err(failure) => unsafe { save(errptr, &failure) },
+        Err(failure) => unsafe { save(errptr, &failure.into()) },
     }
 }

@@ -9,10 +9,10 @@
 //!                               |   database     comparator, filter: callbacks    utility
 //!                               |                lifetime: when their destructors run
 //!                               |
-//!                            memory   pointers become slices and references, results malloc'ed
-//!                            status   failures become texts, and panics failures
+//!                            status   failures and panics become texts
 //!                               |
-//!                         keyrack_flodb
+//!                keyrack_ffi          pointers become slices and references, results malloc'ed
+//!                keyrack_flodb
 //! ```
 //!
 //! A null pointer where LevelDB would end the process is an error, or has no effect where there is
@@ -29,7 +29,6 @@ mod filter;
 mod iterator;
 mod lifetime;
 mod manage;
-mod memory;
 mod options;
 mod snapshot;
 mod status;

@@ -13,9 +13,9 @@
 use crate::comparator::shown_name;
 use crate::content::{Content, content};
 use crate::database::Database;
-use crate::memory::{handle, text};
 use crate::options::Options;
 use crate::status::{Failure, report};
+use keyrack_ffi::{handle, text};
 use keyrack_flodb::{Db, Error, repair};
 use keyrack_vfs::RealFs;
 use std::ffi::{OsStr, c_char};
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn leveldb_destroy_db(
 ) {
     let call = || {
         // SAFETY: the caller promises the same.
-        let dir = Path::new(OsStr::from_bytes(unsafe { text(name) }?));
+        let dir = Path::new(OsStr::from_bytes(unsafe { text(name, "name") }?));
         let content = content(&RealFs, dir)?;
         check_own(&content, dir, "remove the directory to be rid of it")?;
         // A directory of something else may have a `log` as well.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn leveldb_repair_db(
         // SAFETY: the caller promises the same.
         let options = unsafe { handle(options, "options") }?;
         // SAFETY: as above.
-        let dir = Path::new(OsStr::from_bytes(unsafe { text(name) }?));
+        let dir = Path::new(OsStr::from_bytes(unsafe { text(name, "name") }?));
         let import = format!("{}, with --lenient if it is damaged", import_of(dir));
         let content = content(&RealFs, dir)?;
         check_own(&content, dir, &import)?;

@@ -14,9 +14,9 @@
 use crate::comparator::{Comparator, Order, Rule, store_order};
 use crate::filter::{FilterPolicy, Filters, SharedRule};
 use crate::lifetime::Use;
-use crate::memory::{destroy, give};
 use crate::status::Failure;
 use crate::utility::{Cache, Env, Logger};
+use keyrack_ffi::{destroy, give};
 use keyrack_flodb::{Compression, FilterPolicy as StoreFilters, Options as StoreOptions};
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! Snapshots: moments of a database to read from.
 
 use crate::database::{Database, Held};
-use crate::memory::{destroy, give, handle};
-use crate::status::or_else;
+use keyrack_ffi::{destroy, give, handle, or_else};
 use std::ptr;
 use std::sync::Arc;
 

@@ -14,12 +14,10 @@
 //!
 //! **Invariant:** no panic leaves a call of C. A call that panics reports it like a failure.
 
-use crate::memory::copy_text;
+use keyrack_ffi::{BadPointer, Panicked, caught, copy_text};
 use keyrack_flodb::Error;
-use std::any::Any;
 use std::ffi::c_char;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// A failure on its way to C: the whole text.
@@ -52,13 +50,6 @@ impl Failure {
         ))
     }
 
-    fn panicked(cause: &(dyn Any + Send)) -> Failure {
-        let what = cause.downcast_ref::<&str>().copied();
-        let what = what.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
-        let what = what.unwrap_or("of an unknown kind");
-        Failure::io(format_args!("internal error of the library, close the database: {what}"))
-    }
-
     pub(crate) fn text(&self) -> &str {
         &self.0
     }
@@ -75,22 +66,22 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<BadPointer> for Failure {
+    fn from(error: BadPointer) -> Failure {
+        Failure::invalid(error)
+    }
+}
+
+impl From<Panicked> for Failure {
+    fn from(panicked: Panicked) -> Failure {
+        Failure::io(panicked)
+    }
+}
+
 impl From<keyrack_vfs::Error> for Failure {
     fn from(error: keyrack_vfs::Error) -> Failure {
         Failure::io(error)
     }
-}
-
-/// Makes a call, and turns a panic in it into a failure.
-pub(crate) fn caught<R>(call: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
-    // What a panic leaves behind is closed or reports itself: locks are poisoned, and an iterator
-    // gives up its place (`iterator`).
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|cause| Err(Failure::panicked(&*cause)))
-}
-
-/// Makes a call that cannot report: `otherwise`, if it panics.
-pub(crate) fn or_else<R>(otherwise: R, call: impl FnOnce() -> R) -> R {
-    caught(|| Ok(call())).unwrap_or(otherwise)
 }
 
 /// Makes a call, and reports its failure through `errptr`. `None` then.
@@ -165,7 +156,6 @@ mod tests {
             text.starts_with("IO error: internal error") && text.ends_with("planned"),
             "{text}"
         );
-        assert_eq!(or_else(7, || panic!("planned")), 7);
     }
 
     #[test]

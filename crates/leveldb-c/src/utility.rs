@@ -1,7 +1,6 @@
 //! What is no part of a database: caches, the environment, memory, versions.
 
-use crate::memory::{copy_bytes, destroy, give, handle};
-use crate::status::or_else;
+use keyrack_ffi::{copy_bytes, destroy, give, handle, or_else};
 use keyrack_vfs::{Fs, RealFs};
 use std::env;
 use std::ffi::{OsString, c_char, c_int, c_void};

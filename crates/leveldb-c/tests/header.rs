@@ -1,8 +1,6 @@
 //! The header, made of the sources by cbindgen. `KEYRACK_REWRITE=1` writes it instead of comparing.
 
-use super::source;
-use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
-use std::{env, fs};
+use keyrack_testkit::c::Header;
 
 const ABOUT: &str = "/*
  * LevelDB's interface for C, version 1.23, of a library that stores in flodb. docs/leveldb-c.md
@@ -54,64 +52,16 @@ const TYPES: [(&str, &str); 12] = [
     ("WriteOptions", "leveldb_writeoptions_t"),
 ];
 
-fn config() -> Config {
-    let mut config = Config {
-        language: Language::C,
-        header: Some(ABOUT.to_owned()),
-        after_includes: Some(UNUSED.to_owned()),
-        include_guard: Some("KEYRACK_LEVELDB_C_H".to_owned()),
-        sys_includes: vec!["stddef.h".to_owned(), "stdint.h".to_owned()],
-        no_includes: true,
-        cpp_compat: true,
-        style: Style::Both,
-        documentation_style: DocumentationStyle::C99,
-        usize_is_size_t: true,
-        tab_width: 4,
-        ..Config::default()
-    };
-    let names = TYPES.map(|(here, there)| (here.to_owned(), there.to_owned()));
-    config.export.rename = names.into_iter().collect();
-    config
-}
-
-fn generate() -> String {
-    let builder = SOURCES.iter().fold(Builder::new().with_config(config()), |builder, name| {
-        builder.with_src(source(&format!("src/{name}.rs")))
-    });
-    let mut text = Vec::new();
-    builder.generate().unwrap().write(&mut text);
-    without_safety(&String::from_utf8(text).unwrap())
-}
-
-/// What callers in Rust promise about pointers goes without saying in C.
-fn without_safety(text: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    let mut is_safety = false;
-    for line in text.lines() {
-        if line.trim() == "// # Safety" {
-            is_safety = true;
-            // The empty line before it.
-            kept.pop();
-        }
-        is_safety &= line.trim_start().starts_with("//");
-        if !is_safety {
-            kept.push(line.trim_end());
-        }
-    }
-    kept.join("\n") + "\n"
-}
-
 #[test]
 fn the_header_is_what_the_sources_say() {
-    let path = source("include/leveldb/c.h");
-    let found = generate();
-    if env::var_os("KEYRACK_REWRITE").is_some() {
-        fs::write(&path, found).unwrap();
-        return;
-    }
-    let expected = fs::read_to_string(&path).unwrap();
-    for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
-        assert_eq!(found, expected, "c.h:{}; KEYRACK_REWRITE=1 accepts it", number + 1);
-    }
-    assert_eq!(found, expected, "KEYRACK_REWRITE=1 accepts it");
+    let header = Header {
+        folder: env!("CARGO_MANIFEST_DIR"),
+        path: "include/leveldb/c.h",
+        guard: "KEYRACK_LEVELDB_C_H",
+        about: ABOUT,
+        after_includes: Some(UNUSED),
+        sources: &SOURCES,
+        types: &TYPES,
+    };
+    header.check(|_| ());
 }

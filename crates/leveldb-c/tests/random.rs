@@ -1,6 +1,7 @@
 //! Random calls: sound ones, with this library and with the machine's LevelDB, and any.
 
-use super::{compile, library, succeeds};
+use super::{compile, library};
+use keyrack_testkit::c::succeeds;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

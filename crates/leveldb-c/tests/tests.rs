@@ -15,10 +15,11 @@
 mod header;
 mod random;
 
+use keyrack_testkit::c::{self, succeeds};
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::{env, fs};
+use std::process::Command;
 
 /// A file of this crate.
 fn source(name: &str) -> PathBuf {
@@ -27,29 +28,14 @@ fn source(name: &str) -> PathBuf {
 
 /// The library that belongs to this test.
 fn library() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let path = test.parent().unwrap().join("libkeyrack_leveldb.so");
-    assert!(path.exists(), "no {}", path.display());
-    path
+    c::library("libkeyrack_leveldb", "so")
 }
 
-#[track_caller]
-fn succeeds(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{told}", output.status);
-    output
-}
-
-/// Compiles a program against a library, which it finds at the same place when it runs.
+/// Compiles a program against a library.
 fn compile(name: &str, library: &Path, dir: &Path) -> PathBuf {
     let program = dir.join(name);
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-D_GNU_SOURCE", "-pthread", "-O1"]);
-    cc.args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
-    cc.arg("-I").arg(source("include")).arg(source(&format!("tests/{name}.c"))).arg(library);
-    cc.arg(format!("-Wl,-rpath,{}", library.parent().unwrap().display()));
-    succeeds(cc.arg("-o").arg(&program));
+    let from = source(&format!("tests/{name}.c"));
+    c::compile(&from, &source("include"), &c::shared(library), &program);
     program
 }
 
@@ -95,8 +81,7 @@ fn the_library_stands_in_for_one_that_a_program_was_linked_against() {
     // A library of that name whose calls end the process.
     let other = dir.path().join("other");
     fs::create_dir(&other).unwrap();
-    let header = fs::read_to_string(source("include/leveldb/c.h")).unwrap();
-    let calls = calls(&header).into_iter().map(|call| format!("void {call}(void) {{ abort(); }}"));
+    let calls = header().into_iter().map(|call| format!("void {call}(void) {{ abort(); }}"));
     let text = calls.fold("#include <stdlib.h>\n".to_owned(), |text, call| text + &call + "\n");
     fs::write(dir.path().join("other.c"), text).unwrap();
     let named = other.join("libleveldb.so.1");
@@ -123,42 +108,26 @@ fn the_library_stands_in_for_one_that_a_program_was_linked_against() {
     assert_eq!(succeeds(&mut linked).stdout, b"done\n");
 }
 
-/// The names `leveldb_..` that stand before a bracket, on lines that are no comments.
-fn calls(text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for line in text.lines() {
-        for (start, _) in line.match_indices("leveldb_") {
-            let rest = &line[start..];
-            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let (name, behind) = rest.split_at(end.unwrap_or(rest.len()));
-            if behind.starts_with('(') && !line.trim_start().starts_with(['*', '/']) {
-                found.insert(name.to_owned());
-            }
-        }
-    }
-    found
+/// The calls of the interface.
+fn header() -> BTreeSet<String> {
+    calls("include/leveldb/c.h")
+}
+
+fn calls(name: &str) -> BTreeSet<String> {
+    c::calls(&c::read(&source(name)), "leveldb_")
 }
 
 #[test]
 fn the_program_in_c_uses_every_call_of_the_header() {
-    let header = calls(&fs::read_to_string(source("include/leveldb/c.h")).unwrap());
-    let program = calls(&fs::read_to_string(source("tests/program.c")).unwrap());
-    assert!(header.len() > 60, "{header:?}");
-    assert_eq!(program, header);
+    assert!(header().len() > 60, "{:?}", header());
+    assert_eq!(calls("tests/program.c"), header());
 }
 
 /// What a program is linked against has the names of the interface, and no others that could take
 /// the place of its own.
 #[test]
 fn the_library_exports_the_interface_and_nothing_else() {
-    let output = succeeds(Command::new("nm").args(["-D", "--defined-only"]).arg(library()));
-    let names = String::from_utf8(output.stdout).unwrap();
-    let exported: BTreeSet<String> = names
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2))
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(exported, calls(&fs::read_to_string(source("include/leveldb/c.h")).unwrap()));
+    assert_eq!(c::exported(&library()), header());
 }
 
 /// A page that says of every call what differs from LevelDB.
@@ -166,7 +135,7 @@ fn the_library_exports_the_interface_and_nothing_else() {
 fn the_documentation_names_every_call() {
     let page = fs::read_to_string(source("../../docs/leveldb-c.md")).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `leveldb_")).collect();
-    for call in calls(&fs::read_to_string(source("include/leveldb/c.h")).unwrap()) {
+    for call in header() {
         let name = format!("`{call}`");
         assert!(rows.iter().any(|row| row.contains(&name)), "no row of a table has {name}");
     }

@@ -13,7 +13,8 @@
 //! sweep of damages in [`damage`]. [`camera`] takes images of a disk as a power loss would leave
 //! it, and [`random`] has the random numbers and seeds of all tests. [`lines`] records the cache
 //! lines that operations touch, and replays them for more threads than a machine has processors.
-//! [`isolation`] checks histories of transactions.
+//! [`isolation`] checks histories of transactions. With the feature `c`, libraries for C are tested
+//! by programs and headers.
 //!
 //! [`selftest`] runs all of it over an engine and is what a program calls. The tests of an engine
 //! run [`Suite`], which checks two more promises. A failure names the seed and the operation, and
@@ -30,6 +31,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "c")]
+pub mod c;
 pub mod camera;
 mod comparison;
 mod concurrent;

@@ -9,7 +9,7 @@
 //!     mount objects server loadgen harness live report
 //! L2  masstree-engine flodb peers
 //! L1  store masstree record wal net workload leveldb trace hdr calendar
-//! L0  measure vfs concurrent wire
+//! L0  measure vfs concurrent ffi wire
 //! ```
 //!
 //! A crate depends on crates of lower layers. Crates of one layer do not know each other, but for
@@ -22,7 +22,7 @@ use super::{Breach, File, Tree};
 
 /// The layers from the lowest up.
 const LAYERS: &[&[&str]] = &[
-    &["measure", "vfs", "concurrent", "decimal", "wire"],
+    &["measure", "vfs", "concurrent", "decimal", "ffi", "wire"],
     &[
         "store", "masstree", "record", "wal", "net", "workload", "leveldb", "trace", "hdr",
         "calendar",
