@@ -105,6 +105,14 @@ impl Bounds {
         Bounds { low: low.map(&store), high: high.map(&store) }
     }
 
+    /// The keys from `low` on and before `high`, if there are such.
+    pub(crate) fn between(low: Option<&[u8]>, high: Option<&[u8]>) -> Self {
+        let bound = |key: Option<&[u8]>, of: fn(Vec<u8>) -> Bound<Vec<u8>>| {
+            key.map_or(Bound::Unbounded, |key| of(key.to_vec()))
+        };
+        Bounds { low: bound(low, Bound::Included), high: bound(high, Bound::Excluded) }
+    }
+
     /// The keys that begin with `prefix`, in the order of bytes.
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
         let high = behind_prefix(prefix);

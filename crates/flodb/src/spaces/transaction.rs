@@ -278,8 +278,39 @@ impl SpacesTransaction {
         space: &KeySpace,
         options: ReadOptions,
     ) -> Result<SpacesTransactionIter<'_>> {
+        self.iter_between(space, None, None, options)
+    }
+
+    /// As [`SpacesTransaction::iter_with`], over the keys from `low` on and before `high`; `None`
+    /// is no bound. In a serializable transaction, nothing beyond the bounds counts as read.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, ReadOptions, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::default(), &[])?;
+    /// # let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// users.put(b"bob", b"41")?;
+    /// let transaction = spaces.transaction();
+    /// let options = ReadOptions::default();
+    /// let mut iter = transaction.iter_between(&users, None, Some(b"b"), options)?;
+    /// iter.seek_last()?;
+    /// assert_eq!(iter.entry(), Some((&b"ada"[..], &b"36"[..])));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`SpacesTransaction::get`].
+    pub fn iter_between(
+        &self,
+        space: &KeySpace,
+        low: Option<&[u8]>,
+        high: Option<&[u8]>,
+        options: ReadOptions,
+    ) -> Result<SpacesTransactionIter<'_>> {
         self.enter(space)?;
-        let inner = self.inner.moment(options).iter(space.bounds(&(..)));
+        let Bounds { low, high } = Bounds::between(low, high);
+        let inner = self.inner.moment(options).iter(space.bounds(&(low, high)));
         Ok(SpacesTransactionIter { inner, space: Arc::clone(&space.space) })
     }
 

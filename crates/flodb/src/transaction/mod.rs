@@ -306,6 +306,37 @@ impl Transaction {
         Ok(self.moment(options).iter(Bounds::default()))
     }
 
+    /// As [`Transaction::iter_with`], over the keys from `low` on and before `high`; `None` is no
+    /// bound. In a serializable transaction, nothing beyond the bounds counts as read.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, ReadOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::default())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"c", b"3")?;
+    /// let transaction = db.transaction();
+    /// let mut iter = transaction.iter_between(Some(b"a"), Some(b"b"), ReadOptions::default())?;
+    /// iter.seek_last()?;
+    /// assert_eq!(iter.entry(), Some((&b"a"[..], &b"1"[..])));
+    /// drop(iter);
+    /// transaction.put(b"d", b"4")?;
+    /// db.put(b"b", b"2")?;
+    /// transaction.commit()?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Transaction::get`].
+    pub fn iter_between(
+        &self,
+        low: Option<&[u8]>,
+        high: Option<&[u8]>,
+        options: ReadOptions,
+    ) -> Result<TransactionIter<'_>> {
+        Ok(self.moment(options).iter(Bounds::between(low, high)))
+    }
+
     /// The value of `key`, which no other transaction gets by this call until this one ends. Waits
     /// for a transaction that has it.
     ///
