@@ -1,6 +1,6 @@
 //! # keyrack-ffi: the border to C
 //!
-//! The libraries with an interface for C (`deltafs-c`, `leveldb-c`, `keyrack-c`) get pointers and
+//! The libraries with an interface for C (`deltafs-c`, `leveldb-c`, `flodb-c`) get pointers and
 //! lengths, and give handles and memory of `malloc`. Here these become references, slices and boxes
 //! of Rust, and back.
 //!

@@ -4,7 +4,7 @@
 //! ```text
 //! L6  cli
 //! L5  fs-tools compat
-//! L4  console                                         testkit: for tests, and for
+//! L4  console flodb-c                                 testkit: for tests, and for
 //! L3  backup rowstore deltafs deltafs-c leveldb-c        the self-test of the cli
 //!     mount objects server loadgen harness live report
 //! L2  masstree-engine flodb peers
@@ -42,7 +42,7 @@ const LAYERS: &[&[&str]] = &[
         "live",
         "report",
     ],
-    &["console"],
+    &["console", "flodb-c"],
     &["fs-tools", "compat"],
     &["cli"],
 ];

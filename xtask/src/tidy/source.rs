@@ -33,6 +33,8 @@ const UNSAFE_CRATES: &[(&str, usize)] = &[
     ("crates/ffi", 2),
     // The pointers of this interface; opening; calls; listings; the message.
     ("crates/deltafs-c", 5),
+    // A file for each group of calls; failures.
+    ("crates/flodb-c", 12),
     // A file for each group of calls; failures; callbacks.
     ("crates/leveldb-c", 12),
 ];
