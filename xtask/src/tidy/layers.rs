@@ -6,7 +6,7 @@
 //! L5  fs-tools compat
 //! L4  console flodb-c                                 testkit: for tests, and for
 //! L3  backup rowstore deltafs deltafs-c leveldb-c        the self-test of the cli
-//!     mount objects server loadgen harness live report
+//!     python mount objects server loadgen harness live report
 //! L2  masstree-engine flodb peers
 //! L1  store masstree record wal net workload leveldb trace hdr calendar
 //! L0  measure vfs concurrent ffi wire
@@ -34,6 +34,7 @@ const LAYERS: &[&[&str]] = &[
         "deltafs",
         "deltafs-c",
         "leveldb-c",
+        "python",
         "mount",
         "objects",
         "server",
@@ -59,6 +60,8 @@ const EDGES: &[(&str, &str, &str)] = &[
     ("record", "hdr", "the histograms of a record are in their interchange format"),
     ("wire", "decimal", "lengths and numbers of protocols are decimal text"),
     ("deltafs-c", "deltafs", "the interface for C is one of name spaces"),
+    ("python", "backup", "stores in Python are backed up by the same code as all others"),
+    ("python", "deltafs", "the package has name spaces, too"),
     ("mount", "deltafs", "what is mounted is a name space"),
     ("objects", "deltafs", "what is kept in object stores are published name spaces"),
     ("objects", "backup", "an object store is a place for repositories of backups"),

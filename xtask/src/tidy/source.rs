@@ -37,6 +37,8 @@ const UNSAFE_CRATES: &[(&str, usize)] = &[
     ("crates/flodb-c", 12),
     // A file for each group of calls; failures; callbacks.
     ("crates/leveldb-c", 12),
+    // The lock of the interpreter, which a read takes back while it runs.
+    ("crates/python", 1),
 ];
 
 /// The crate that waits until a time comes; everybody else waits for an event.

@@ -1,0 +1,73 @@
+"""Ordered key-value stores like dictionaries, and name spaces of files.
+
+    >>> import keyrack
+    >>> with keyrack.open(path) as db:
+    ...     db[b"fruit/apple"] = b"red"
+    ...     list(db[b"fruit/":b"fruit0"])
+    [(b'fruit/apple', b'red')]
+
+Keys and values are bytes. `docs/python.md` of the repository has the calls, the rules of threads
+and processes, and the files.
+"""
+
+import os as _os
+
+from keyrack._errors import (
+    Closed,
+    Conflict,
+    Corruption,
+    Deadlock,
+    Error,
+    FileError,
+    Io,
+    Locked,
+    NoSpace,
+    Poisoned,
+    UnsupportedCompression,
+    Usage,
+)
+from keyrack._keyrack import (
+    BackupInfo,
+    Batch,
+    KeySpace,
+    Range,
+    Repository,
+    Snapshot,
+    Spaces,
+    Store,
+    Transaction,
+    View,
+    _forked,
+    open,
+    open_spaces,
+)
+
+__all__ = [
+    "BackupInfo",
+    "Batch",
+    "Closed",
+    "Conflict",
+    "Corruption",
+    "Deadlock",
+    "Error",
+    "FileError",
+    "Io",
+    "KeySpace",
+    "Locked",
+    "NoSpace",
+    "Poisoned",
+    "Range",
+    "Repository",
+    "Snapshot",
+    "Spaces",
+    "Store",
+    "Transaction",
+    "UnsupportedCompression",
+    "Usage",
+    "View",
+    "open",
+    "open_spaces",
+]
+
+# A child has no threads of the stores of its parent: they refuse calls there.
+_os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,68 @@
+//! Snapshots: a view of one moment.
+
+use crate::handle::{Handle, Opened, Place};
+use crate::source::{Moment, Source, space_of};
+use crate::view::View;
+use pyo3::prelude::*;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A store as it was at one moment, to read from later.
+///
+/// It keeps what its moment needs from being dropped until it is released, by the end of a `with`
+/// block, `release`, or the end of its last use.
+///
+/// >>> db[b"key"] = b"then"
+/// >>> with db.snapshot() as before:
+/// ...     db[b"key"] = b"now"
+/// ...     before[b"key"]
+/// b'then'
+#[pyclass(frozen, extends = View, module = "keyrack")]
+pub(crate) struct Snapshot {
+    moment: Arc<Moment>,
+}
+
+/// Takes a snapshot.
+pub(crate) fn snapshot(py: Python<'_>, handle: &Arc<Handle>) -> PyResult<Py<Snapshot>> {
+    let moment = py.detach(|| {
+        handle.with(|opened| {
+            Ok(match opened {
+                Opened::Db(db) => db.snapshot(),
+                Opened::Spaces(spaces, _) => spaces.snapshot(),
+            })
+        })
+    })?;
+    object(py, Place::store(handle), Arc::new(RwLock::new(Some(moment))))
+}
+
+fn object(py: Python<'_>, place: Place, moment: Arc<Moment>) -> PyResult<Py<Snapshot>> {
+    let view = View { source: Source::Then(place, Arc::clone(&moment)) };
+    Py::new(py, PyClassInitializer::from(view).add_subclass(Snapshot { moment }))
+}
+
+#[pymethods]
+impl Snapshot {
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) {
+        self.release(py);
+    }
+
+    /// Gives the moment up. Reads of it are refused then; iterators go on.
+    fn release(&self, py: Python<'_>) {
+        py.detach(|| drop(self.moment.write().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+
+    /// The snapshot with the keys of a key space, for a store that has some.
+    ///
+    /// >>> spaces.space("users")[b"ada"] = b"36"
+    /// >>> spaces.snapshot().space("users")[b"ada"]
+    /// b'36'
+    fn space(this: PyRef<'_, Self>, name: &str) -> PyResult<Py<Snapshot>> {
+        let source = &this.as_super().source;
+        let place = this.py().detach(|| space_of(source, name))?;
+        object(this.py(), place, Arc::clone(&this.moment))
+    }
+}
