@@ -3,6 +3,7 @@
 //! ```text
 //! check     cargo fmt --check, cargo clippy, cargo doc, tidy        cheapest first, fail fast
 //! smoke     the tests' binary over engines, workloads and claims    see `smoke`, `bench`
+//! python    the tests of the Python package, as a wheel installs it     see `python`
 //! loom      models of a few crates, every interleaving              see `instrumented`
 //! shuttle   whole structures, schedules drawn from a seed            see `instrumented`
 //! test      tidy, cargo test with KEYRACK_SEED fixed                closes with the counts
@@ -28,6 +29,7 @@ use crate::instrumented::{loom, shuttle};
 use crate::options::Options;
 use crate::output::{complain, say};
 use crate::overhead as budgets;
+use crate::python;
 use crate::smoke as smoke_runs;
 use crate::stage::{Outcome, Stop, run, stage};
 use crate::tally::{Tally, count_tests};
@@ -220,7 +222,7 @@ pub(crate) fn overhead(workspace: &Workspace, _: &Options) -> Outcome {
 pub(crate) fn ci(workspace: &Workspace, options: &Options) -> Outcome {
     let none = Options::default();
     say(&seed_line(workspace));
-    for chore in [check, smoke_of_tests, loom, shuttle] {
+    for chore in [check, smoke_of_tests, python::tests, loom, shuttle] {
         if let Err(stop) = chore(workspace, &none) {
             complain_about(&stop);
             return Err(Stop::Failed(Tally::one_failure()));

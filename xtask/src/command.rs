@@ -9,6 +9,7 @@ use crate::chores;
 use crate::fuzz;
 use crate::instrumented;
 use crate::options::Options;
+use crate::python;
 use crate::soak;
 use crate::stage::{Outcome, Stop};
 use crate::tidy;
@@ -62,7 +63,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("test", "tidy and every test; closes with `N passed, N failed`", &[], chores::test),
     command(
         "ci",
-        "check, smoke, loom, shuttle, test",
+        "check, smoke, python, loom, shuttle, test",
         &[switch(
             "--without-test",
             "leave out the last stage, for a caller that runs it by itself",
@@ -84,6 +85,18 @@ pub(crate) const COMMANDS: &[Command] = &[
         "the release binary over every engine, every workload and every claim, small",
         &[],
         chores::smoke,
+    ),
+    command(
+        "python",
+        "the tests of the Python package, with the pinned packages of PyPI",
+        &[],
+        python::tests,
+    ),
+    command(
+        "wheel",
+        "a wheel of the Python package in target/wheels, and the glibc that it asks for",
+        &[],
+        python::wheel,
     ),
     command(
         "overhead",

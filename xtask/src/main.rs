@@ -6,9 +6,10 @@
 //!
 //!   check   fmt, clippy, doc, tidy
 //!   test    tidy, cargo test
-//!   ci      check, smoke, loom, shuttle, test
+//!   ci      check, smoke, python, loom, shuttle, test
 //!   soak    many seeds until the time is up
 //!   bench   a claim of the documentation, measured again
+//!   python  the tests of the Python package; wheel, its wheel
 //!   figures the pictures of the documentation, from the records of claims
 //! ```
 //!
@@ -31,6 +32,7 @@ mod instrumented;
 mod options;
 mod output;
 mod overhead;
+mod python;
 
 #[cfg(test)]
 mod scratch;
