@@ -8,6 +8,7 @@
 //!      View ---------- KeySpace ---- Store        classes, from the left on bases
 //!        |--- Snapshot                            Spaces, Batch, Range, Repository
 //!        '--- Transaction
+//!      Files           the calls of name spaces
 //!      source, writes     what views read, what they change
 //!      handle             an open store, and what ends with it
 //!      gil, bytes, error  the lock of the interpreter, arguments, exceptions
@@ -22,6 +23,7 @@ mod batch;
 mod bytes;
 mod control;
 mod error;
+mod files;
 mod gil;
 mod handle;
 mod key_space;
@@ -43,6 +45,8 @@ mod _keyrack {
     use crate::backup::{BackupInfo, Repository};
     #[pymodule_export]
     use crate::batch::Batch;
+    #[pymodule_export]
+    use crate::files::{Files, Stat};
     #[pymodule_export]
     use crate::handle::_forked;
     #[pymodule_export]

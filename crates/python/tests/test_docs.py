@@ -5,6 +5,8 @@ import inspect
 import pathlib
 
 import keyrack
+import keyrack.fs
+import keyrack.fsspec
 import pytest
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs/python.md"
@@ -12,8 +14,10 @@ PAGE = pathlib.Path(__file__).parents[3] / "docs/python.md"
 
 def documented():
     """Public objects with docstrings, by name."""
-    for name in keyrack.__all__:
-        thing = getattr(keyrack, name)
+    things = [(name, getattr(keyrack, name)) for name in keyrack.__all__]
+    files = keyrack.fs.FileSystem
+    things += [("FileSystem", files), ("Files", files.__base__), ("Stat", keyrack.fs.Stat)]
+    for name, thing in things:
         yield name, thing
         if inspect.isclass(thing) and not issubclass(thing, Exception):
             for member, value in vars(thing).items():
@@ -26,11 +30,13 @@ def test_examples_of(name, thing, path, db, spaces):
     text = inspect.getdoc(thing)
     assert text, f"{name} has no docstring"
     names = {"keyrack": keyrack, "path": path, "db": db, "spaces": spaces}
+    names["FileSystem"] = keyrack.fs.FileSystem
     run(text, name, names)
 
 
-def test_examples_of_the_module(path):
-    run(inspect.getdoc(keyrack), "keyrack", {"keyrack": keyrack, "path": path})
+@pytest.mark.parametrize("module", [keyrack, keyrack.fs, keyrack.fsspec])
+def test_examples_of_the_module(module, path):
+    run(inspect.getdoc(module), module.__name__, {"keyrack": keyrack, "path": path})
 
 
 def run(text, name, names):
@@ -41,7 +47,7 @@ def run(text, name, names):
 def test_programs_of_the_page(tmp_path, monkeypatch):
     """Each block of Python on the page runs, in a folder of its own."""
     blocks = PAGE.read_text().split("```python\n")[1:]
-    assert len(blocks) >= 2
+    assert len(blocks) >= 4
     for index, block in enumerate(blocks):
         folder = tmp_path / str(index)
         folder.mkdir()

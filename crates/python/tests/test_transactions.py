@@ -192,9 +192,9 @@ def test_a_close_ends_the_waits_for_rows(tmp_path):
     began, outcome = threading.Event(), []
 
     def wait():
-        tx = db.transaction()
-        began.set()
         try:
+            tx = db.transaction()
+            began.set()
             tx.get_for_update(b"row")
             outcome.append("got it")
         except keyrack.Closed:
