@@ -7,9 +7,11 @@
 //!
 //! The entry at index i has the sequence number of the record's LSN plus i; a record is longer
 //! than its count, so no number comes twice. A tombstone has no value length and no value. The
-//! value of a range tombstone is the first key that stays.
+//! value of a range tombstone is the first key that stays. A value that expires has its moment in
+//! front, see `expiry`.
 
 use crate::coding::{Reader, put_string, put_varint};
+use crate::expiry;
 use crate::key::{Comparator, Kind};
 use std::cmp::Ordering;
 
@@ -20,6 +22,8 @@ pub struct Batch {
     count: u64,
     /// How many of them remove a range.
     ranges: u64,
+    /// Whether some of them, or of those that were taken back, expire.
+    has_expiring: bool,
 }
 
 /// One write of a [`Batch`], as [`Batch::iter`] gives it.
@@ -32,6 +36,15 @@ pub enum BatchWrite<'a> {
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
+    },
+    /// Stores a value that expires.
+    PutUntil {
+        /// Under this key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+        /// When, in milliseconds since 1970.
+        expires_ms: u64,
     },
     /// Removes a key.
     Delete {
@@ -47,7 +60,8 @@ pub enum BatchWrite<'a> {
     },
 }
 
-/// One write of a batch. The value of a range tombstone is its end.
+/// One write of a batch. The value of a range tombstone is its end, and that of a value that
+/// expires begins with the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write<'a> {
     pub(crate) kind: Kind,
@@ -88,6 +102,26 @@ impl Batch {
     /// ```
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.push(Write { kind: Kind::Put, key, value });
+    }
+
+    /// Stores `value` under `key` until a moment, in milliseconds since 1970: see
+    /// [`Db::put_until`](crate::Db::put_until). A batch knows no clock; that of the store is
+    /// [`Db::now_ms`](crate::Db::now_ms).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Batch, Db, Expiry, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let soon_ms = db.now_ms() + 60_000;
+    /// let mut batch = Batch::new();
+    /// batch.put_until(b"session", b"ada", soon_ms);
+    /// db.write(&batch, WriteOptions::default())?;
+    /// assert_eq!(db.expiry(b"session")?, Some(Expiry::At(soon_ms)));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    pub fn put_until(&mut self, key: &[u8], value: &[u8], expires_ms: u64) {
+        let value = expiry::stored(expires_ms, value);
+        self.push(Write { kind: Kind::PutExpiring, key, value: &value });
     }
 
     /// Removes `key`.
@@ -140,6 +174,7 @@ impl Batch {
         self.entries.extend_from_slice(&other.entries);
         self.count += other.count;
         self.ranges += other.ranges;
+        self.has_expiring |= other.has_expiring;
     }
 
     /// Removes all writes, and keeps the memory.
@@ -155,6 +190,7 @@ impl Batch {
         self.entries.clear();
         self.count = 0;
         self.ranges = 0;
+        self.has_expiring = false;
     }
 
     /// How many writes there are.
@@ -195,9 +231,10 @@ impl Batch {
     /// let keys: Vec<&[u8]> = batch
     ///     .iter()
     ///     .map(|write| match write {
-    ///         BatchWrite::Put { key, .. } | BatchWrite::Delete { key } => key,
+    ///         BatchWrite::Put { key, .. } | BatchWrite::PutUntil { key, .. } => key,
+    ///         BatchWrite::Delete { key } => key,
     ///         BatchWrite::DeleteRange { from, .. } => from,
-    ///         _ => unreachable!("there are three kinds"),
+    ///         _ => unreachable!("there are four kinds"),
     ///     })
     ///     .collect();
     /// assert_eq!(keys, [&b"key"[..], b"old"]);
@@ -207,6 +244,10 @@ impl Batch {
             Kind::Put => BatchWrite::Put { key, value },
             Kind::Delete => BatchWrite::Delete { key },
             Kind::DeleteRange => BatchWrite::DeleteRange { from: key, to: value },
+            Kind::PutExpiring => {
+                let (expires_ms, value) = expiry::split_whole(value);
+                BatchWrite::PutUntil { key, value, expires_ms }
+            }
             Kind::Blob => unreachable!("values leave a batch only when tables are written"),
         })
     }
@@ -228,6 +269,7 @@ impl Batch {
         append_entry(&mut self.entries, write);
         self.count += 1;
         self.ranges += u64::from(write.kind == Kind::DeleteRange);
+        self.has_expiring |= write.kind == Kind::PutExpiring;
     }
 
     /// Takes room for so many bytes of writes.
@@ -250,6 +292,11 @@ impl Batch {
     /// Whether some of them remove ranges.
     pub(crate) fn has_ranges(&self) -> bool {
         self.ranges > 0
+    }
+
+    /// Whether some of them may expire.
+    pub(crate) fn has_expiring(&self) -> bool {
+        self.has_expiring
     }
 
     /// The count, as the payload begins.
@@ -285,6 +332,9 @@ fn take_entry<'a>(rest: &mut Reader<'a>) -> Option<Write<'a>> {
     let kind = Kind::from_byte(kind).filter(|kind| *kind != Kind::Blob)?;
     let key = rest.string()?;
     let value = if kind == Kind::Delete { &[] } else { rest.string()? };
+    if kind == Kind::PutExpiring {
+        expiry::split(value)?;
+    }
     Some(Write { kind, key, value })
 }
 
@@ -333,11 +383,13 @@ mod tests {
         batch.put(b"", b"value");
         batch.delete(b"gone");
         batch.delete_range(b"from", b"to");
+        batch.put_until(b"until", b"then", 1 << 40);
         let shown: Vec<_> = batch.iter().collect();
         let expected = [
             BatchWrite::Put { key: b"", value: b"value" },
             BatchWrite::Delete { key: b"gone" },
             BatchWrite::DeleteRange { from: b"from", to: b"to" },
+            BatchWrite::PutUntil { key: b"until", value: b"then", expires_ms: 1 << 40 },
         ];
         assert_eq!(shown, expected);
     }
@@ -358,11 +410,15 @@ mod tests {
         batch.put(b"key", b"value");
         batch.delete(b"gone");
         batch.delete_range(b"", b"to");
+        batch.put_until(b"until", b"", 7);
         let bytes = payload(&batch);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len]).is_none(), "{len} bytes");
         }
         assert!(decode(&[&bytes[..], b"x"].concat()).is_none());
         assert!(decode(&[0xFF; 9]).is_none());
+        let mut short = Batch::new();
+        short.push(Write { kind: Kind::PutExpiring, key: b"k", value: &[0; 7] });
+        assert!(decode(&payload(&short)).is_none(), "an expiry of seven bytes");
     }
 }

@@ -10,6 +10,7 @@ use crate::batch::decode;
 use crate::blob::{BlobIndex, BlobReader};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::key::{Comparator, Kind, SPACES_ORDER, parse};
 use crate::manifest;
 use crate::spaces::Spaces;
@@ -28,8 +29,8 @@ const SEGMENT_SUFFIX: &str = ".wal";
 pub enum Item<'a> {
     /// A write: an entry of a table, or of a record of the log or of a blob file.
     Write {
-        /// What it did: `put`, `delete`, or `delete-range`; `put-blob` where a table has the place
-        /// of a value in a blob file.
+        /// What it did: `put`, `put-until`, `delete`, or `delete-range`; `put-blob` where a table
+        /// has the place of a value in a blob file.
         kind: &'static str,
         /// Its sequence number.
         sequence: u64,
@@ -38,6 +39,8 @@ pub enum Item<'a> {
         /// The value; of `put-blob` its place in words; of a range tombstone the first key behind
         /// it; nothing of a removed key.
         value: &'a [u8],
+        /// When the value expires, in milliseconds since 1970; of `put-until` alone.
+        expires_ms: Option<u64>,
     },
     /// One change of an edit of a manifest, in words.
     Change {
@@ -97,7 +100,20 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Delete => "delete",
         Kind::DeleteRange => "delete-range",
         Kind::Blob => "put-blob",
+        Kind::PutExpiring => "put-until",
     }
+}
+
+/// A write as it is shown. `None` if it is no whole one.
+fn write<'a>(sequence: u64, kind: Kind, key: &'a [u8], stored: &'a [u8]) -> Option<Item<'a>> {
+    let (expires_ms, value) = match kind {
+        Kind::PutExpiring => {
+            let (expires_ms, value) = expiry::split(stored)?;
+            (Some(expires_ms), value)
+        }
+        Kind::Put | Kind::Blob | Kind::Delete | Kind::DeleteRange => (None, stored),
+    };
+    Some(Item::Write { kind: kind_name(kind), sequence, key, value, expires_ms })
 }
 
 fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Result<()> {
@@ -115,7 +131,6 @@ fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> R
         let Some(entry) = parse(key) else {
             return Err(Error::corruption(path, 0, "an entry of an unknown kind"));
         };
-        let (kind, sequence, key) = (kind_name(entry.kind), entry.sequence, entry.user);
         let place;
         let value = if entry.kind == Kind::Blob {
             place = place_of(value);
@@ -123,7 +138,10 @@ fn table(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> R
         } else {
             value
         };
-        if !visit(Item::Write { kind, sequence, key, value }) {
+        let Some(item) = write(entry.sequence, entry.kind, entry.user, value) else {
+            return Err(Error::corruption(path, 0, "a value that expires without its expiry"));
+        };
+        if !visit(item) {
             break;
         }
         cursor.next()?;
@@ -149,7 +167,8 @@ fn blob(fs: &dyn Fs, path: &Path, visit: &mut dyn FnMut(Item<'_>) -> bool) -> Re
         &meta,
         &mut |record| {
             let (sequence, key, value) = (record.sequence, record.user_key, record.value);
-            wants_more = wants_more && visit(Item::Write { kind: "put", sequence, key, value });
+            let item = Item::Write { kind: "put", sequence, key, value, expires_ms: None };
+            wants_more = wants_more && visit(item);
             Ok(())
         },
         &mut |offset, what| {
@@ -187,6 +206,7 @@ fn changes(edit: &VersionEdit) -> Vec<String> {
     let known = numbers.iter().filter_map(|(what, number)| Some((what, (*number)?)));
     changes.extend(known.map(|(what, number)| format!("{what} {number}")));
     changes.extend(log_id);
+    changes.extend(edit.has_expiries.then(|| "values may expire".to_owned()));
     changes.extend(edit.options.as_ref().map(|options| format!("it is written with {options}")));
     changes.extend(
         edit.deleted.iter().map(|(level, number)| format!("level {level} loses table {number}")),
@@ -260,8 +280,8 @@ fn segment(
             return Err(End::Failed(Error::corruption(path, position - start, what)));
         };
         for (sequence, write) in (position..).zip(writes) {
-            let (kind, key, value) = (kind_name(write.kind), write.key, write.value);
-            if !visit(Item::Write { kind, sequence, key, value }) {
+            let item = self::write(sequence, write.kind, write.key, write.value);
+            if !visit(item.expect("a batch is checked when it is decoded")) {
                 return Err(End::Done);
             }
         }

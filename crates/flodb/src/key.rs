@@ -34,11 +34,13 @@ pub(crate) enum Kind {
     DeleteRange = 2,
     /// Stored a value that is in a blob file: the value here is its blob index. In tables alone.
     Blob = 3,
+    /// Stored a value that expires: before it is the moment, see `expiry`. Never in a blob file.
+    PutExpiring = 4,
 }
 
 impl Kind {
     /// The largest: a seek to this trailer finds all kinds of a sequence.
-    pub(crate) const LAST: Kind = Kind::Blob;
+    pub(crate) const LAST: Kind = Kind::PutExpiring;
 
     /// That of bounds in files that are no entries: separators and open bounds.
     pub(crate) const BOUND: Kind = Kind::DeleteRange;
@@ -50,14 +52,15 @@ impl Kind {
             1 => Some(Kind::Put),
             2 => Some(Kind::DeleteRange),
             3 => Some(Kind::Blob),
+            4 => Some(Kind::PutExpiring),
             _ => None,
         }
     }
 
-    /// Whether the key has a value.
+    /// Whether the key has a value, as long as that is not expired.
     #[inline]
     pub(crate) fn is_value(self) -> bool {
-        matches!(self, Kind::Put | Kind::Blob)
+        matches!(self, Kind::Put | Kind::Blob | Kind::PutExpiring)
     }
 }
 

@@ -28,6 +28,7 @@
 //! | open a store, and choose its options | [`Db::open`], [`Options`] |
 //! | write one key | [`Db::put`], [`Db::delete`] |
 //! | write a key by what it has | [`Db::update`], [`Db::compare_and_swap`], [`Db::fetch_and_add`] |
+//! | let a value expire | [`Db::put_with_ttl`], [`Db::expire`] |
 //! | remove all keys of a range | [`Db::delete_range`] |
 //! | write many keys as one | [`Batch`], [`Db::write`] |
 //! | read one key, or many | [`Db::get`], [`Db::get_with`] without a copy, [`Db::multi_get`] |
@@ -85,6 +86,7 @@ mod division;
 mod dump;
 mod engine;
 mod error;
+mod expiry;
 mod file_cache;
 mod file_writer;
 mod filter;
@@ -119,6 +121,7 @@ pub use db::{CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
+pub use expiry::{Clock, Expiry};
 pub use filter_policy::{FilterBuilder, FilterPolicy, FilterReader, FilterRule};
 pub use iterator::{Iter, KeyRange, Keys, Range};
 // Types of the contract that are part of the signatures here.

@@ -4,6 +4,7 @@ mod check;
 mod setters;
 
 use crate::compress::Compression;
+use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
 use crate::prefix_extractor::PrefixExtractor;
@@ -122,6 +123,8 @@ pub struct Options {
     /// measurements of the memory component alone, as FloDB's `DUMMY_PERSIST`; only with
     /// [`Durability::None`].
     pub discards_memtables: bool,
+    /// What time it is, for values that expire: the clock of the system. Not stored.
+    pub clock: Clock,
     /// Whether point reads are counted by the level that answered them: no. [`Db::stats`] then has
     /// `reads_hash`, `reads_ordered`, `reads_tables` and `reads_nowhere`.
     ///
@@ -160,6 +163,7 @@ impl Default for Options {
             compaction_threads: 1,
             paranoid_checks: false,
             discards_memtables: false,
+            clock: Clock::System,
             counts_reads: false,
         }
     }

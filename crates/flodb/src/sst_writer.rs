@@ -5,6 +5,7 @@
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::key::{self, Comparator, Kind};
 use crate::options::Options;
 use crate::prefix_filter::{PrefixReads, StoreExtractor};
@@ -131,6 +132,24 @@ impl SstWriter {
     /// 1 GiB; the entry is not added then. Any other error is final for the table.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(Kind::Put, key, value)
+    }
+
+    /// Adds a key with a value that expires, at a moment in milliseconds since 1970: see
+    /// [`Db::put_until`](crate::Db::put_until).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), &Options::new())?;
+    /// table.put_until(b"offer", b"half price", 4_102_444_800_000)?;
+    /// table.finish()?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`SstWriter::put`].
+    pub fn put_until(&mut self, key: &[u8], value: &[u8], expires_ms: u64) -> Result<()> {
+        self.add(Kind::PutExpiring, key, &expiry::stored(expires_ms, value))
     }
 
     /// Adds a tombstone for a key: what the store has of it is gone once the table is taken in.

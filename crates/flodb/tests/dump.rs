@@ -51,7 +51,7 @@ fn read(fs: &dyn Fs, path: &Path) -> Result<(Vec<Write>, usize), Error> {
     let (mut writes, mut changes) = (Vec::new(), 0);
     dump(fs, path, &mut |item| {
         match item {
-            Item::Write { kind, sequence, key, value } => {
+            Item::Write { kind, sequence, key, value, .. } => {
                 writes.push((sequence, kind.to_owned(), key.to_vec(), value.to_vec()));
             }
             _ => changes += 1,

@@ -63,14 +63,16 @@ impl Shape {
     /// A line for what a file holds; `None` if it was not asked for.
     fn item(&self, item: &Item<'_>) -> Option<String> {
         match item {
-            Item::Write { kind, sequence, key, value } => {
+            Item::Write { kind, sequence, key, value, expires_ms } => {
                 let Bounds { from, to } = &self.bounds;
                 let is_before = from.as_ref().is_some_and(|from| *key < from.as_slice());
                 let is_behind = to.as_ref().is_some_and(|to| *key > to.as_slice());
                 if is_before || is_behind {
                     return None;
                 }
-                let with = [("sequence", sequence.to_string()), ("kind", (*kind).to_owned())];
+                let mut with =
+                    vec![("sequence", sequence.to_string()), ("kind", (*kind).to_owned())];
+                with.extend(expires_ms.map(|it| ("expires_ms", it.to_string())));
                 let fields = [("key", *key), ("value", *value)];
                 Some(self.format.line_with(&fields[..if self.keys_only { 1 } else { 2 }], &with))
             }

@@ -9,7 +9,8 @@
 //! A compaction merges its inputs into new tables of the output level. It may instead
 //! - move a table down as it is, when nothing shares keys with it there;
 //! - merge tables of level 0 into one of level 0, when the level below is busy;
-//! - rewrite one table in its place, to be rid of tombstones that hide nothing any more.
+//! - rewrite one table in its place, to be rid of tombstones that hide nothing any more, or of
+//!   values that have expired.
 //!
 //! **In parts.** A compaction with many tables of the lower level is done in parts: some of these
 //! tables, and what the upper ones have between the first key of a part and that of the next. Each
@@ -36,7 +37,7 @@ mod pick;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use pick::{Manual, debt, excess, pick, pick_range, pick_table, targets};
+pub(crate) use pick::{Manual, debt, excess, pick, pick_expired, pick_range, pick_table, targets};
 
 use crate::key::Comparator;
 use crate::version::{FileMeta, LAST_LEVEL, Version, VersionEdit};
@@ -108,6 +109,8 @@ pub(crate) enum Reason {
     Drain,
     /// A table is largely tombstones that hide nothing.
     Tombstones,
+    /// Much of a table has expired.
+    Expired,
     /// Somebody asked for it.
     Manual,
 }

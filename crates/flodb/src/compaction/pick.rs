@@ -156,6 +156,35 @@ pub(crate) fn pick(
     needed.or_else(drained).or_else(|| choice.dense_tombstones())
 }
 
+/// The compaction of a table of which a quarter has expired by `expired_ms`, for everybody. The
+/// last level comes first: what expires above it finds nothing below then, and needs no tombstones.
+/// Such a table loses all that has expired, so it is not due again before more has.
+pub(crate) fn pick_expired(
+    version: &Version,
+    options: &CompactionOptions,
+    in_progress: &InProgressCompactions,
+    expired_ms: u64,
+) -> Option<Compaction> {
+    let targets = targets(version, options);
+    let choice = Choice { version, options, in_progress, oldest_snapshot: 0, targets };
+    let is_due = |file: &&Arc<FileMeta>| {
+        file.expiries.due_ms(file.entries).is_some_and(|due_ms| due_ms <= expired_ms)
+    };
+    (0..LEVELS).rev().find_map(|level| {
+        let due = version.files(level).iter().filter(is_due);
+        due.into_iter().find_map(|file| {
+            let inputs = vec![Arc::clone(file)];
+            match level {
+                0 => {
+                    let inputs = choice.connected(inputs);
+                    choice.assemble(0, choice.targets.base, inputs, Reason::Expired)
+                }
+                level => choice.assemble(level, level, inputs, Reason::Expired),
+            }
+        })
+    })
+}
+
 /// What a request for a range comes to.
 #[derive(Debug)]
 pub(crate) enum Manual {

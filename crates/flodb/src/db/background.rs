@@ -89,6 +89,13 @@ impl Signal {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
+
+    /// As [`Signal::sleep`], for so long at most.
+    pub(super) fn sleep_at_most(&self, seen: State, pause: Duration) {
+        let state = lock(&self.state);
+        let is_same = |state: &mut State| state.changes == seen.changes && !state.stop;
+        drop(self.changed.wait_timeout_while(state, pause, is_same));
+    }
 }
 
 impl Inner {
@@ -115,8 +122,7 @@ impl Background {
         background.spawn("flodb-flush".to_owned(), flush::flush_and_make_room, trim_when_idle)?;
         for number in 0..inner.options.compaction_threads {
             let name = format!("flodb-compact-{number}");
-            background
-                .spawn(name, compact::compact_once, |inner, seen| inner.signal.sleep(seen))?;
+            background.spawn(name, compact::compact_once, sleep_until_due)?;
         }
         let log = Arc::clone(inner);
         background.spawn_run("flodb-log".to_owned(), move || {
@@ -256,6 +262,15 @@ fn trim_when_idle(inner: &Inner, seen: State) {
         }
     }
     inner.signal.sleep(seen);
+}
+
+/// Sleeps until somebody changes the read state, or until so much has expired that a table is worth
+/// writing anew.
+fn sleep_until_due(inner: &Inner, seen: State) {
+    match compact::wait_for_expiry(inner) {
+        None => inner.signal.sleep(seen),
+        Some(pause) => inner.signal.sleep_at_most(seen, pause),
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -4,7 +4,9 @@
 //! up to there. If that version is a tombstone and no level below has the key, it is dropped too.
 //! Nothing stays that is older than a range tombstone over it, if that is not newer than the oldest
 //! moment. An entry that the drop filter names is dropped, or becomes a tombstone where a level
-//! below may have the key.
+//! below may have the key. So does a value that has expired for everybody; nothing is said of a
+//! table whose values are all expired, and below which nothing of its keys lies: it is not read,
+//! see `compact`.
 //!
 //! ```text
 //!   entries          a   c   d       k   m      q         z
@@ -29,6 +31,7 @@ use crate::blob::{BlobIndex, Due};
 use crate::compaction::OutputSplits;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, TRAILER_BYTES, append, parse};
 use crate::manifest::FileNumber;
 use crate::memory_budget::{Charge, Holder};
@@ -54,6 +57,8 @@ pub(crate) struct BuildOptions<'a> {
     pub(crate) table_bytes: u64,
     /// The oldest moment in use.
     pub(crate) oldest: u64,
+    /// What has expired by this time is seen by nobody; 0 if nothing can have.
+    pub(crate) expired_ms: u64,
     /// Where else the next table begins, so that none shares keys with too much of the level below.
     pub(crate) splits: Option<OutputSplits<'a>>,
     /// What else is removed, besides the entries that remove a key.
@@ -297,16 +302,14 @@ impl Output<'_> {
             last_sequence = entry.sequence;
             let hidden = covered || repeated || tombstone > Some(entry.sequence);
             covered |= entry.sequence <= self.options.oldest;
-            let over = match entry.kind {
-                Kind::Put | Kind::Blob => false,
-                Kind::Delete => {
-                    entry.sequence <= self.options.oldest && !self.options.below.has(entry.user)
+            if !hidden {
+                match entry.kind {
+                    Kind::Put | Kind::Blob => self.add_unless_dropped(&entry, key, value)?,
+                    Kind::PutExpiring => self.add_unless_expired(&entry, key, value)?,
+                    Kind::Delete => self.add_tombstone(&entry)?,
+                    // It comes with the ranges.
+                    Kind::DeleteRange => {}
                 }
-                // It comes with the ranges.
-                Kind::DeleteRange => true,
-            };
-            if !hidden && !over {
-                self.add_unless_dropped(&entry, key, value)?;
             }
             entries.next()?;
         }
@@ -364,6 +367,30 @@ impl Output<'_> {
         Ok(())
     }
 
+    /// Adds the tombstone of a key with the sequence number of an entry, as long as it may hide
+    /// something, or somebody looks at an older moment.
+    fn add_tombstone(&mut self, entry: &Parsed<'_>) -> Result<()> {
+        if entry.sequence <= self.options.oldest && !self.options.below.has(entry.user) {
+            return Ok(());
+        }
+        let mut key = Vec::with_capacity(entry.user.len() + TRAILER_BYTES);
+        append(&mut key, entry.user, entry.sequence, Kind::Delete);
+        self.add(&key, &[])
+    }
+
+    /// Adds a value that expires and is not hidden, or its tombstone when it has expired for
+    /// everybody. A key with several such values has one tombstone for each, at its number.
+    fn add_unless_expired(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        let (expires_ms, _) = expiry::split(value).ok_or_else(|| {
+            Error::corruption(&self.inner.dir, 0, "a value that expires without its expiry")
+        })?;
+        if expires_ms > self.options.expired_ms {
+            return self.add_unless_dropped(entry, key, value);
+        }
+        Counters::add(&self.inner.counters.expired, 1);
+        self.add_tombstone(entry)
+    }
+
     /// Adds an entry that is not hidden, or what stays of it when the filter drops it.
     #[inline]
     fn add_unless_dropped(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
@@ -378,18 +405,16 @@ impl Output<'_> {
                 self.value = buffer;
                 dropped
             }
+            Some(filter) if entry.kind == Kind::PutExpiring => {
+                expiry::split(value).is_some_and(|(_, value)| filter(entry.user, value))
+            }
             Some(filter) => filter(entry.user, value),
         };
         if !is_dropped {
             return self.add_value(entry, key, value);
         }
         Counters::add(&self.inner.counters.filtered, 1);
-        if !self.options.below.has(entry.user) {
-            return Ok(());
-        }
-        let mut point_tombstone = Vec::with_capacity(key.len());
-        append(&mut point_tombstone, entry.user, entry.sequence, Kind::Delete);
-        self.add(&point_tombstone, &[])
+        self.add_tombstone(entry)
     }
 
     /// Adds an entry. A value that is large enough goes to a blob file, and so does one that is in

@@ -117,6 +117,9 @@ impl Inner {
         let Some(writes) = checks.writes.filter(|writes| !writes.is_empty()) else {
             return self.commit_reads(options);
         };
+        if writes.batch().has_expiring() {
+            self.use_expiries()?;
+        }
         self.admit(RECORD_BYTES + writes.batch().entries().len())?;
         let since = if checks.are_long() { self.check(checks, since)? } else { since };
         #[cfg(test)]

@@ -7,8 +7,8 @@ use super::stats::Counters;
 use super::{Db, Inner};
 use crate::blob::{DEAD_PERCENT_MAX, Due};
 use crate::compaction::{
-    Compaction, CompactionId, CompactionOptions, InProgressCompactions, Manual, pick, pick_range,
-    pick_table, targets,
+    Compaction, CompactionId, CompactionOptions, InProgressCompactions, Manual, pick, pick_expired,
+    pick_range, pick_table, targets,
 };
 use crate::error::{Error, Result};
 use crate::iterator::{BoundedCursor, Child, LevelCursor, Merge};
@@ -21,11 +21,17 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A table that is written anew in its place may be larger than others by this part.
 const IN_PLACE_SLACK_PART: u64 = 4;
 /// How many times `level_base_bytes` the level may have that level 0 is merged into.
 const BASE_TIMES: u64 = 4;
+
+/// How long the threads that compact wait for what is due already, and a snapshot keeps.
+const EXPIRY_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// How long they wait at most while anything is going to expire: the clock may be set.
+const EXPIRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// How many times larger a level is than the one above it.
 const LEVEL_FACTOR: u64 = 10;
@@ -166,7 +172,8 @@ fn run_manual(job: CompactionJob<'_>) -> Result<()> {
 }
 
 /// The tables from level 1 on with keys from `low` to `high` that may hold what nobody sees any
-/// more, each with its level: versions that were replaced, and tombstones where nothing lies below.
+/// more, each with its level: versions that were replaced, tombstones where nothing lies below, and
+/// values that have expired. The last level first, so that less lies below those above it.
 fn with_obsolete_entries(
     inner: &Inner,
     low: Option<&[u8]>,
@@ -174,8 +181,9 @@ fn with_obsolete_entries(
 ) -> Vec<(usize, u64)> {
     let read_state = inner.read_state();
     let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
+    let expired_ms = inner.expired_ms();
     let mut found = Vec::new();
-    for level in 1..LEVELS {
+    for level in (1..LEVELS).rev() {
         let files: HashSet<u64> =
             read_state.version.overlapping(level, low, high).map(|file| file.number).collect();
         for table in read_state.levels[level].iter() {
@@ -186,7 +194,8 @@ fn with_obsolete_entries(
             let may_have = meta.replaced > 0 || is_over();
             // Of a table from outside, all entries are of one moment, and none is replaced.
             let is_seen = file.sequence_min > oldest || file.sequence.is_some();
-            if files.contains(&file.number) && may_have && !is_seen {
+            let is_expired = file.expiries.has_expired(expired_ms);
+            if files.contains(&file.number) && (may_have && !is_seen || is_expired) {
                 found.push((level, file.number));
             }
         }
@@ -222,7 +231,9 @@ fn tables_with_garbage<'a>(
 
 /// Does the most urgent compaction. `false` if none is due.
 pub(crate) fn compact_once(inner: &Inner) -> Result<bool> {
-    let job = CompactionJob::of_most_urgent(inner).or_else(|| CompactionJob::of_garbage(inner));
+    let job = CompactionJob::of_most_urgent(inner)
+        .or_else(|| CompactionJob::of_garbage(inner))
+        .or_else(|| CompactionJob::of_expired(inner));
     let Some(job) = job else {
         inner.background_succeeded(Work::Compaction);
         return Ok(false);
@@ -244,6 +255,8 @@ struct CompactionJob<'a> {
     compaction: Compaction,
     /// The oldest moment in use, when it was chosen.
     oldest: u64,
+    /// What had expired for everybody then.
+    expired_ms: u64,
     /// Whether that was the newest, so that no snapshot saw what the filter may drop.
     is_unpinned: bool,
     /// The blob files whose values are written anew.
@@ -282,6 +295,20 @@ impl<'a> CompactionJob<'a> {
             }
         })?;
         let (version, by) = (Arc::clone(&read_state.version), By::Background);
+        Some(CompactionJob::start(inner, &mut in_progress, version, (compaction, by), oldest))
+    }
+
+    /// Writes a table without its expired values, if these are a large part of it.
+    fn of_expired(inner: &'a Inner) -> Option<Self> {
+        if !inner.expiries.is_used() {
+            return None;
+        }
+        let mut in_progress = inner.compaction.in_progress.lock();
+        let read_state = inner.read_state();
+        let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
+        let (version, options) = (&read_state.version, inner.options.compaction());
+        let compaction = pick_expired(version, &options, &in_progress, inner.expired_ms())?;
+        let (version, by) = (Arc::clone(version), By::Background);
         Some(CompactionJob::start(inner, &mut in_progress, version, (compaction, by), oldest))
     }
 
@@ -345,7 +372,8 @@ impl<'a> CompactionJob<'a> {
         let is_unpinned = inner.read_path.snapshots.len() == 0;
         let id = Some(in_progress.start(&compaction, &inner.options.comparator));
         let due = due(inner, &version, by);
-        CompactionJob { inner, version, compaction, oldest, is_unpinned, due, id }
+        let expired_ms = inner.expired_ms();
+        CompactionJob { inner, version, compaction, oldest, expired_ms, is_unpinned, due, id }
     }
 
     fn run(&self) -> Result<()> {
@@ -392,7 +420,7 @@ impl<'a> CompactionJob<'a> {
             let skipped = usize::from(part.start > 0);
             inputs.iter().skip(skipped).flatten().try_for_each(|table| table.table().verify())?;
         }
-        let read = not_fully_deleted(inputs, hiding);
+        let read = self.not_fully_expired(not_fully_deleted(inputs, hiding));
         // Each part reads a piece of the upper tables. They count once.
         let counted = read.iter().skip(usize::from(!is_last)).flatten();
         let bytes_read: u64 = counted.map(|table| table.file().bytes).sum();
@@ -410,6 +438,7 @@ impl<'a> CompactionJob<'a> {
             table_bytes: if within { u64::MAX } else { inner.options.output_table_bytes() + slack },
             // Not an older one than the choice was made for, or it would be made again.
             oldest: self.oldest,
+            expired_ms: self.expired_ms,
             // One table is the point of a compaction within level 0.
             splits: (!within).then(|| compaction.splits(&inner.options.compaction())),
             ranges: ranges.iter().filter_map(|range| range.within(bounds, order)).collect(),
@@ -434,6 +463,36 @@ impl<'a> CompactionJob<'a> {
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
         Ok(())
+    }
+
+    /// The inputs without those of which everything has expired, for everybody, and below which
+    /// nothing lies that would come back: they need not be read. Nothing lies below the tables of
+    /// the lower level, as far as the levels below it say so; nor below one that is written anew
+    /// in its place. Whoever looks at a moment before the newest of these values still has to find
+    /// that the key was written since.
+    fn not_fully_expired(&self, inputs: [Vec<Arc<OpenTable>>; 2]) -> [Vec<Arc<OpenTable>>; 2] {
+        let CompactionJob { inner, compaction, version, .. } = self;
+        let is_expired = |table: &Arc<OpenTable>| {
+            let file = table.file();
+            file.expiries.are_all(file.entries, self.expired_ms)
+                && file.sequence_max <= self.oldest
+                && !compaction.may_hide_range(version, file.first(), file.last())
+        };
+        let drop_expired = |tables: &mut Vec<Arc<OpenTable>>| {
+            tables.retain(|table| {
+                let is_expired = is_expired(table);
+                if is_expired {
+                    Counters::add(&inner.counters.expired, table.file().entries);
+                }
+                !is_expired
+            });
+        };
+        let [mut upper, mut lower] = inputs;
+        if compaction.level == compaction.output_level {
+            drop_expired(&mut upper);
+        }
+        drop_expired(&mut lower);
+        [upper, lower]
     }
 
     fn upper_bytes(&self) -> u64 {
@@ -479,6 +538,19 @@ impl<'a> CompactionJob<'a> {
         }
         children
     }
+}
+
+/// How long to wait for the next table that is due, about. `None` if none will be.
+pub(super) fn wait_for_expiry(inner: &Inner) -> Option<Duration> {
+    if !inner.expiries.is_used() {
+        return None;
+    }
+    let version = &inner.read_state().version;
+    let files = (0..LEVELS).flat_map(|level| version.files(level));
+    // Tables without such values are never due.
+    let due_ms = files.filter_map(|file| file.expiries.due_ms(file.entries)).min()?;
+    let left_ms = due_ms.saturating_sub(inner.expiries.now_ms());
+    Some(Duration::from_millis(left_ms).clamp(EXPIRY_PAUSE_MIN, EXPIRY_PAUSE_MAX))
 }
 
 /// Runs a compaction whatever the version says of it.

@@ -104,6 +104,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         // Tables of level 0 may overlap, but one memtable gives one.
         table_bytes: u64::MAX,
         oldest,
+        expired_ms: inner.expired_ms(),
         splits: None,
         ranges: memtable.range_tombstones(),
         below: &AnyLowerLevels,

@@ -26,6 +26,7 @@ use super::{Db, Inner, flush};
 use crate::compaction::{InProgressCompactions, targets};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::manifest::FileNumber;
 use crate::open_table::table_path;
@@ -237,8 +238,12 @@ impl Taken {
         }
         let mut refusal = None;
         let checked = table.verify_each(&mut |key, value| {
-            let is_put = key::parse(key).is_some_and(|parsed| parsed.kind == Kind::Put);
-            visit(key::user_of(key), is_put.then_some(value)).map_err(|error| {
+            let shown = match key::parse(key).map(|parsed| parsed.kind) {
+                Some(Kind::Put) => Some(value),
+                Some(Kind::PutExpiring) => expiry::split(value).map(|(_, value)| value),
+                _ => None,
+            };
+            visit(key::user_of(key), shown).map_err(|error| {
                 refusal = Some(error);
                 Error::Usage("refused".to_owned())
             })
@@ -317,6 +322,9 @@ pub(crate) fn copy(fs: &dyn Fs, from: &Path, to: &Path) -> Result<()> {
 
 fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Result<()> {
     let _ingesting = inner.tables.ingest_lock.lock();
+    if taken.iter().any(|table| !table.meta.expiries.is_empty()) {
+        inner.use_expiries()?;
+    }
     if is_in_memory(inner, taken)? {
         flush::flush_all(inner)?;
     }

@@ -43,6 +43,7 @@ mod commit;
 mod compact;
 mod compaction_state;
 mod conditional;
+mod expire;
 mod file_set;
 mod flush;
 mod garbage;
@@ -80,6 +81,7 @@ pub(crate) use range::check_prefixes;
 pub(crate) use read_only::settled;
 
 use crate::error::{Error, Result};
+use crate::expiry::Expiries;
 use crate::memory_budget::MemoryBudget;
 use crate::memtable::MemtablePool;
 use crate::options::Options;
@@ -158,6 +160,8 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     /// Those that transactions ask for.
     pub(crate) row_locks: RowLocks,
+    /// What time it is, and whether that matters.
+    pub(crate) expiries: Expiries,
     /// Keeps others out of the directory. None for reading only.
     pub(crate) directory_lock: Option<Box<dyn Lock>>,
 }
@@ -196,6 +200,25 @@ impl Inner {
     /// The last sequence number that readers see.
     pub(crate) fn visible(&self) -> u64 {
         self.write_path.log.published().saturating_sub(1)
+    }
+
+    /// What has expired by this time is not seen by a reader with the snapshot, or by one of now. 0
+    /// where nothing can expire. Called after the sequence number of the reader was read.
+    #[inline]
+    pub(crate) fn time_ms(&self, snapshot: Option<&Snapshot>) -> u64 {
+        match snapshot {
+            Some(snapshot) => snapshot.pinned.time_ms(),
+            None if self.expiries.is_used() => self.expiries.now_ms(),
+            None => 0,
+        }
+    }
+
+    /// What has expired by this time is seen by nobody, and never will be.
+    pub(crate) fn expired_ms(&self) -> u64 {
+        if !self.expiries.is_used() {
+            return 0;
+        }
+        self.read_path.snapshots.oldest_ms(|| self.expiries.now_ms())
     }
 
     /// Whether it was opened for reading only.
@@ -277,7 +300,9 @@ impl Db {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let inner = &self.owner.inner;
-        Snapshot { pinned: inner.read_path.snapshots.pin(|| inner.visible()) }
+        // Who sees a value that expires sees that there is one.
+        let time_ms = || inner.expiries.is_used().then(|| inner.expiries.now_ms());
+        Snapshot { pinned: inner.read_path.snapshots.pin(|| inner.visible(), time_ms) }
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {

@@ -28,6 +28,8 @@ use std::sync::Arc;
 pub(crate) struct Moment {
     read_state: Arc<ReadState>,
     sequence: u64,
+    /// What has expired by this time is not shown.
+    time_ms: u64,
     order: Comparator,
     options: ReadOptions,
     prefixes: Option<Arc<PrefixReads>>,
@@ -43,6 +45,7 @@ impl Inner {
         Moment {
             read_state,
             sequence,
+            time_ms: self.time_ms(snapshot),
             order,
             options,
             prefixes: self.tables.reader.prefixes.clone(),
@@ -63,10 +66,10 @@ impl Moment {
 
     fn into_iter(self, bounds: Bounds) -> Iter {
         let (children, sources) = self.children(&bounds);
-        let Moment { read_state, sequence, order, options, iterators, .. } = self;
+        let Moment { read_state, sequence, time_ms, order, options, iterators, .. } = self;
         let merge = Merge::new(children, order.clone());
         let tombstones = VisibleTombstones::new(sources, order.clone(), sequence);
-        let point = (sequence, options.verify_checksums);
+        let point = (sequence, time_ms, options.verify_checksums);
         Iter::new(merge, tombstones, (order, bounds), point, (read_state, iterators))
     }
 

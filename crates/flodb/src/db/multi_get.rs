@@ -22,6 +22,7 @@ use super::read::{Target, visit_blob};
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
 use crate::error::Result;
+use crate::expiry;
 use crate::key::Kind;
 use crate::read_state::ReadState;
 use crate::table::{Candidate, HeldBlock, Hit, ReadOptions, Table};
@@ -55,10 +56,24 @@ impl Probe<'_, '_> {
     }
 
     /// Gives the value to `visit`, or that there is none. That of a blob file is read here.
-    fn give(&self, read_state: &ReadState, visit: impl FnOnce(Option<&[u8]>)) -> Result<()> {
+    fn give(
+        &self,
+        read_state: &ReadState,
+        time_ms: u64,
+        visit: impl FnOnce(Option<&[u8]>),
+    ) -> Result<()> {
+        // Tables and the log have checked that the expiry is there.
+        let living = |stored| {
+            let (expires_ms, value) = expiry::split(stored)?;
+            (expires_ms > time_ms).then_some(value)
+        };
         match &self.place {
             Place::InMemtable(Kind::Put, value) => visit(Some(value)),
             Place::InTable(hit, block) if hit.kind == Kind::Put => visit(Some(hit.value(block))),
+            Place::InMemtable(Kind::PutExpiring, stored) => visit(living(stored)),
+            Place::InTable(hit, block) if hit.kind == Kind::PutExpiring => {
+                visit(living(hit.value(block)));
+            }
             Place::InTable(hit, block) if hit.kind == Kind::Blob => {
                 let (index, key) = (hit.value(block), (self.key, hit.sequence));
                 let verify = ReadOptions::default().verify_checksums;
@@ -110,6 +125,7 @@ impl Inner {
         mut visit: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
+        let time_ms = self.time_ms(snapshot);
         let one_by_one = keys.len() == 1 || has_range_tombstones(&read_state);
         for (group, keys) in keys.chunks(GROUP).enumerate() {
             let first = group * GROUP;
@@ -122,7 +138,7 @@ impl Inner {
                 if self.look_up(&read_state, sequence, &mut probes, &guard).is_ok() {
                     for (at, probe) in probes.iter().enumerate() {
                         self.count_probe(probe, &read_state);
-                        probe.give(&read_state, |value| visit(first + at, value))?;
+                        probe.give(&read_state, time_ms, |value| visit(first + at, value))?;
                     }
                     continue;
                 }
@@ -130,8 +146,10 @@ impl Inner {
             // Gives the values before the failure, if there is one.
             for (at, key) in keys.iter().enumerate() {
                 let options = ReadOptions::default();
-                let target =
-                    Target { key, hash: hash(key), sequence, options, leaves_value: false };
+                let target = Target {
+                    time_ms: Some(time_ms),
+                    ..Target::new((key, hash(key)), sequence, None, options)
+                };
                 let give = |value: &[u8]| visit(first + at, Some(value));
                 if self.get_in(&read_state, target, give)?.is_none() {
                     visit(first + at, None);

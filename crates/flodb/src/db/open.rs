@@ -23,8 +23,9 @@ use crate::blob::BlobUse;
 use crate::cache::BlockCache;
 use crate::checksum::hash;
 use crate::error::{Error, Result};
+use crate::expiry::Expiries;
 use crate::file_cache::FileCache;
-use crate::key::SEQUENCE_MAX;
+use crate::key::{Kind, SEQUENCE_MAX};
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
 use crate::memory_budget::{Charge, Holder, MemoryBudget};
 use crate::memtable::{Memtable, MemtablePool};
@@ -185,7 +186,8 @@ impl Inner {
         let mut manifest = self.tables.manifest.lock();
         // And what the store is written with from here on.
         let options = Some(self.options.to_store());
-        manifest.log(&VersionEdit { log_id, options, ..VersionEdit::default() })?;
+        let has_expiries = self.expiries.is_used();
+        manifest.log(&VersionEdit { log_id, has_expiries, options, ..VersionEdit::default() })?;
         let live: HashSet<u64> = manifest.state().version.numbers().collect();
         for path in manifest.obsolete(|| live)? {
             self.fs.remove_file(&path)?;
@@ -200,6 +202,20 @@ pub(crate) enum Access {
     Write(Box<dyn Lock>),
     /// Reading only.
     Read,
+}
+
+impl Access {
+    /// The lock of the directory; without one, no write is taken.
+    fn into_lock(self, dir: &Path, errors: &BackgroundErrors) -> Option<Box<dyn Lock>> {
+        match self {
+            Access::Write(directory_lock) => Some(directory_lock),
+            Access::Read => {
+                let what = format!("{} is opened read-only", dir.display());
+                let _ = errors.fatal.set(Error::Usage(what));
+                None
+            }
+        }
+    }
 }
 
 /// Reads the store that the manifest describes: opens its tables, and replays its log into memory.
@@ -227,6 +243,8 @@ pub(crate) fn assemble(
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
     };
     let last_replayed = replay.last;
+    // Without it a repair or an earlier failure has left a log.
+    let has_expiries = state.has_expiries || replay.has_expiries;
     replay.memtables.iter().for_each(|memtable| budget.add_memtable(memtable));
     cache.settle();
     let mut reader = options.reader(Arc::clone(&cache));
@@ -247,14 +265,7 @@ pub(crate) fn assemble(
     let (version, blobs) = (Arc::clone(&state.version), Arc::new(blobs));
     let read_state = ReadState::new(memtables, version, levels, blobs, &garbage);
     let errors = BackgroundErrors::new();
-    let directory_lock = match access {
-        Access::Write(directory_lock) => Some(directory_lock),
-        Access::Read => {
-            let what = format!("{} is opened read-only", dir.display());
-            let _ = errors.fatal.set(Error::Usage(what));
-            None
-        }
-    };
+    let directory_lock = access.into_lock(dir, &errors);
     Ok(Inner {
         fs,
         dir: dir.to_owned(),
@@ -269,6 +280,7 @@ pub(crate) fn assemble(
         memtables: pool,
         counters: Counters::new(options.counts_reads),
         row_locks: RowLocks::default(),
+        expiries: Expiries::new(options.clock.clone(), has_expiries),
         directory_lock,
         options,
     })
@@ -319,6 +331,8 @@ struct Replay<'a> {
     next: u64,
     /// The sequence number of the last write; 0 without any.
     last: u64,
+    /// Whether some of the writes expire.
+    has_expiries: bool,
 }
 
 impl<'a> Replay<'a> {
@@ -327,7 +341,15 @@ impl<'a> Replay<'a> {
         (dir, pool): (&'a Path, &'a Arc<MemtablePool>),
         from: u64,
     ) -> Self {
-        Replay { options, dir, pool, memtables: Vec::new(), next: from, last: 0 }
+        Replay {
+            options,
+            dir,
+            pool,
+            memtables: Vec::new(),
+            next: from,
+            last: 0,
+            has_expiries: false,
+        }
     }
 
     fn record(&mut self, position: u64, payload: &[u8]) -> Result<()> {
@@ -360,6 +382,7 @@ impl<'a> Replay<'a> {
         let room = memtable.reserve(size);
         let mut room = room.expect("it is laid out for the record, or has room up to its size");
         for (sequence, write) in (position..).zip(writes) {
+            self.has_expiries |= write.kind == Kind::PutExpiring;
             if !write.is_void(&self.options.comparator) {
                 room.insert(sequence, write.kind, write.key, write.value, hash(write.key));
             }

@@ -30,7 +30,8 @@
 use super::stats::ReadCounters;
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::expiry::{self, Expiry};
 use crate::iterator::Iter;
 use crate::key::Kind;
 use crate::open_table::OpenTable;
@@ -43,6 +44,9 @@ use std::sync::Arc;
 
 /// A thread that reads blob files keeps so much memory for the next value.
 const BUFFER_BYTES_MAX: usize = 256 << 10;
+
+/// What nobody has said when it expires. A value that expires at this moment does not.
+const NO_EXPIRY: u64 = u64::MAX;
 
 /// After so many reads in a row that no table has answered, none is expected to answer the next.
 const OTHERS_MAX: u8 = 4;
@@ -298,6 +302,25 @@ pub(super) struct Target<'a> {
     pub(super) options: ReadOptions,
     /// Whether a value that is in a blob file is left there, and an empty one shown for it.
     pub(super) leaves_value: bool,
+    /// What has expired by this time is not there. Without, the clock is read
+    /// when a value is found that expires.
+    pub(super) time_ms: Option<u64>,
+    /// Gets the expiry of the value, if it has one.
+    pub(super) expires_ms: Option<&'a Cell<u64>>,
+}
+
+impl<'a> Target<'a> {
+    /// The value of a key at a sequence number, now or as the snapshot has it.
+    #[inline]
+    pub(super) fn new(
+        (key, hash): (&'a [u8], u64),
+        sequence: u64,
+        snapshot: Option<&Snapshot>,
+        options: ReadOptions,
+    ) -> Self {
+        let time_ms = snapshot.map(|snapshot| snapshot.pinned.time_ms());
+        Target { key, hash, sequence, options, leaves_value: false, time_ms, expires_ms: None }
+    }
 }
 
 /// What comes of a search.
@@ -364,8 +387,32 @@ impl Inner {
     ) -> Result<Option<R>> {
         let guard = pin();
         let ReadPoint { read_state, sequence } = self.read_point(&guard, snapshot);
-        let target = Target { key, hash, sequence, options, leaves_value: false };
+        let target = Target::new((key, hash), sequence, snapshot, options);
         self.get_in(read_state, target, visit)
+    }
+
+    /// The expiry of the visible value of `key`, with `visit` called with the value if
+    /// `leaves_value` is not set.
+    pub(super) fn get_with_expiry<R>(
+        &self,
+        (key, hash): (&[u8], u64),
+        leaves_value: bool,
+        visit: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<(Expiry, R)>> {
+        let guard = pin();
+        let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
+        let expires_ms = Cell::new(NO_EXPIRY);
+        let target = Target {
+            leaves_value,
+            expires_ms: Some(&expires_ms),
+            ..Target::new((key, hash), sequence, None, ReadOptions::default())
+        };
+        let found = self.get_in(read_state, target, visit)?;
+        let expiry = match expires_ms.get() {
+            NO_EXPIRY => Expiry::Never,
+            expires_ms => Expiry::At(expires_ms),
+        };
+        Ok(found.map(|found| (expiry, found)))
     }
 
     /// Whether `key` has a visible value.
@@ -373,22 +420,24 @@ impl Inner {
         let guard = pin();
         let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
         let (hash, options) = (hash(key), ReadOptions::default());
-        let target = Target { key, hash, sequence, options, leaves_value: true };
+        let target =
+            Target { leaves_value: true, ..Target::new((key, hash), sequence, None, options) };
         Ok(self.get_in(read_state, target, |_| ())?.is_some())
     }
 
-    /// As [`Inner::get`], at a sequence number that somebody has pinned.
+    /// As [`Inner::get`], at a sequence number and a time that somebody has pinned.
     #[inline]
     pub(crate) fn get_pinned<R>(
         &self,
         key: &[u8],
         hash: u64,
-        sequence: u64,
+        (sequence, time_ms): (u64, u64),
         options: ReadOptions,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let guard = pin();
-        let target = Target { key, hash, sequence, options, leaves_value: false };
+        let target = Target::new((key, hash), sequence, None, options);
+        let target = Target { time_ms: Some(time_ms), ..target };
         self.get_in(self.read_path.load(&guard), target, visit)
     }
 
@@ -431,7 +480,7 @@ impl Inner {
         target: Target<'_>,
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
-        let Target { key, hash, sequence, options, leaves_value } = target;
+        let Target { key, hash, sequence, options, leaves_value, .. } = target;
         read_state.prefetch(hash, sequence);
         let located = locate(read_state, &target);
         // What is older than `floor` was removed with a range.
@@ -444,7 +493,13 @@ impl Inner {
                 let verify = options.verify_checksums;
                 visit_blob(read_state, value, (key, written), verify, visit.take())
             }
-            Kind::Put | Kind::Blob | Kind::Delete | Kind::DeleteRange => Ok(None),
+            Kind::PutExpiring if written >= floor => {
+                let value = self.unless_expired(&target, value)?;
+                Ok(value.and_then(|value| Some(visit.take()?(value))))
+            }
+            Kind::Put | Kind::Blob | Kind::PutExpiring | Kind::Delete | Kind::DeleteRange => {
+                Ok(None)
+            }
         };
         for memtable in read_state.memtables_at(sequence) {
             if !TOMBSTONES && memtable.has_range_tombstones() {
@@ -487,6 +542,28 @@ impl Inner {
         remember_answer(false);
         self.count_read(|reads| &reads.nowhere);
         Ok(Search::Done(None))
+    }
+
+    /// The value of what is stored of one that expires, if it has not.
+    #[cold]
+    #[inline(never)]
+    fn unless_expired<'v>(
+        &self,
+        target: &Target<'_>,
+        stored: &'v [u8],
+    ) -> Result<Option<&'v [u8]>> {
+        let (expires_ms, value) = expiry::split(stored).ok_or_else(|| {
+            // Tables and the log check it, so this is memory that changed under way.
+            Error::corruption(&self.dir, 0, "a value that expires without its expiry")
+        })?;
+        let now_ms = target.time_ms.unwrap_or_else(|| self.expiries.now_ms());
+        if expires_ms <= now_ms {
+            return Ok(None);
+        }
+        if let Some(told) = target.expires_ms {
+            told.set(expires_ms);
+        }
+        Ok(Some(value))
     }
 
     /// Counts a point read for the level that answered it, if the options ask for that.

@@ -26,6 +26,8 @@ pub(crate) struct Counters {
     pub(crate) blob_bytes_collected: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) filtered: AtomicU64,
+    /// Values that had expired, in tables that were read. Those of tables that were not count, too.
+    pub(crate) expired: AtomicU64,
     pub(crate) writer_sorts: AtomicU64,
     pub(crate) levels: [LevelCounters; LEVELS],
     /// Where point reads are counted.
@@ -112,6 +114,7 @@ impl Db {
             ("writer_waits", &counters.waits),
             ("writer_sorts", &counters.writer_sorts),
             ("filtered_entries", &counters.filtered),
+            ("expired_entries", &counters.expired),
         ] {
             visit(name, counter.load(Ordering::Relaxed) as f64);
         }

@@ -2,6 +2,7 @@
 //! that depend on what runs.
 
 mod codecs;
+mod expiry;
 mod memtables;
 mod prefixes;
 
@@ -82,6 +83,7 @@ fn built_over(
         is_urgent: false,
         table_bytes,
         oldest,
+        expired_ms: 0,
         splits: Some(compaction.splits(&options)),
         ranges: ranges.to_vec(),
         below: &AnyLowerLevels,
@@ -354,6 +356,16 @@ fn filtered(
     oldest: u64,
     below: &dyn LowerLevels,
 ) -> Vec<(u64, Kind)> {
+    filtered_at(entries, oldest, 0, below)
+}
+
+/// The same at a time.
+fn filtered_at(
+    entries: &[(u64, Kind, &[u8])],
+    oldest: u64,
+    expired_ms: u64,
+    below: &dyn LowerLevels,
+) -> Vec<(u64, Kind)> {
     let db = open(Options::default());
     let memtable =
         Arc::new(Memtable::new(1 << 16, Comparator::Bytewise, MemtableOptions::default()));
@@ -367,6 +379,7 @@ fn filtered(
         is_urgent: false,
         table_bytes: u64::MAX,
         oldest,
+        expired_ms,
         splits: None,
         ranges: Vec::new(),
         below,
@@ -381,7 +394,7 @@ fn filtered(
         cursor.seek_first().unwrap();
         while let Some((key, value)) = cursor.entry() {
             let entry = parse(key).unwrap();
-            assert!(value.is_empty() || entry.kind == Kind::Put);
+            assert!(value.is_empty() || entry.kind != Kind::Delete);
             left.push((entry.sequence, entry.kind));
             cursor.next().unwrap();
         }

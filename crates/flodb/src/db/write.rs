@@ -233,7 +233,7 @@ impl Inner {
         self.check_poison()
     }
 
-    fn write_one(&self, write: Write<'_>, options: WriteOptions) -> Result<()> {
+    pub(super) fn write_one(&self, write: Write<'_>, options: WriteOptions) -> Result<()> {
         self.admit(RECORD_BYTES + write.key.len() + write.value.len())?;
         let hash = hash(write.key);
         let held = self.write_path.key_locks.lock(hash);
@@ -260,6 +260,9 @@ impl Inner {
         if batch.is_empty() {
             self.check_poison()?;
             return self.sync_if_asked(self.write_path.log.published(), options);
+        }
+        if batch.has_expiring() {
+            self.use_expiries()?;
         }
         self.admit(RECORD_BYTES + batch.entries().len())?;
         let held = if batch.has_ranges() {

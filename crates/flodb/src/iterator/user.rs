@@ -12,7 +12,8 @@
 //! of its key is before it. Otherwise it is copied while the older ones pass, and the cursor stands
 //! before the key.
 //!
-//! A value that is in a blob file is read when the iterator comes to stand on its key.
+//! A value that is in a blob file is read when the iterator comes to stand on its key. One that
+//! expires is copied then, without its expiry, if it has not expired at the time of the iterator.
 //!
 //! What a range tombstone hides is passed over one by one at first; after a few the cursors below
 //! the tombstone skip the rest of it at once, which costs as much as a few steps.
@@ -20,6 +21,7 @@
 use super::{Bounds, Merge, VisibleTombstones};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse, user_of};
 use crate::read_state::ReadState;
 use std::cmp::Ordering;
@@ -51,6 +53,8 @@ pub struct Iter {
     tombstones: Option<VisibleTombstones>,
     order: Comparator,
     sequence: u64,
+    /// What has expired by this time is not shown.
+    time_ms: u64,
     /// Steps pass no key outside of these.
     bounds: Bounds,
     state: State,
@@ -59,7 +63,8 @@ pub struct Iter {
     value: Vec<u8>,
     /// Where the value begins in `value`: before it there is the rest of its record.
     value_at: usize,
-    /// Whether the value of the merged cursor's entry is in a blob file, and was read into `value`.
+    /// Whether the value of the merged cursor's entry is not all of what is stored there, and was
+    /// read into `value`: it is in a blob file, or expires.
     is_apart: bool,
     /// Whether the checksums of such values are computed.
     verifies: bool,
@@ -74,7 +79,7 @@ impl Iter {
         merge: Merge,
         tombstones: Option<VisibleTombstones>,
         (order, bounds): (Comparator, Bounds),
-        (sequence, verifies): (u64, bool),
+        (sequence, time_ms, verifies): (u64, u64, bool),
         keeps: Kept,
     ) -> Self {
         Iter {
@@ -82,6 +87,7 @@ impl Iter {
             tombstones,
             order,
             sequence,
+            time_ms,
             bounds,
             state: State::Out,
             key: Vec::new(),
@@ -400,12 +406,18 @@ impl Iter {
             if entry.sequence <= self.sequence && !is_passed {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
                 if entry.kind.is_value() && !is_hidden {
-                    self.is_apart = entry.kind == Kind::Blob && !self.leaves_values;
-                    if self.is_apart {
-                        self.read_blob()?;
+                    if entry.kind == Kind::Put {
+                        self.is_apart = false;
+                        self.state = State::Lent;
+                        return Ok(());
                     }
-                    self.state = State::Lent;
-                    return Ok(());
+                    if self.read_apart()? {
+                        self.state = State::Lent;
+                        return Ok(());
+                    }
+                    self.merge.next()?;
+                    is_passed = self.merge.repeats();
+                    continue;
                 }
                 is_passed = true;
             }
@@ -443,12 +455,16 @@ impl Iter {
             if entry.sequence <= self.sequence {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
                 shown = entry.kind.is_value() && !is_hidden;
+                let expires = entry.kind == Kind::PutExpiring;
+                if shown && expires {
+                    shown = is_alive(&self.merge, self.time_ms)?;
+                }
                 let is_apart = shown && entry.kind == Kind::Blob && !self.leaves_values;
                 apart = is_apart.then_some(entry.sequence);
                 if shown && !self.merge.may_repeat_before() {
-                    self.is_apart = apart.is_some();
+                    self.is_apart = is_apart || expires;
                     if self.is_apart {
-                        self.read_blob()?;
+                        self.read_apart()?;
                     }
                     self.state = State::Lent;
                     return Ok(());
@@ -458,6 +474,7 @@ impl Iter {
                     self.key.extend_from_slice(entry.user);
                 }
                 if let Some((_, value)) = self.merge.entry().filter(|_| shown) {
+                    let value = if expires { expiring(value)?.1 } else { value };
                     self.value.clear();
                     self.value.extend_from_slice(value);
                     self.value_at = 0;
@@ -483,16 +500,27 @@ impl Iter {
         Ok(())
     }
 
-    /// Reads the value of the merged cursor's entry, which is in a blob file.
+    /// Reads the value of the merged cursor's entry, which is in a blob file or expires. `false` if
+    /// it has expired.
     #[inline(never)]
-    fn read_blob(&mut self) -> Result<()> {
+    fn read_apart(&mut self) -> Result<bool> {
         let Iter { merge, keeps, value, .. } = self;
-        let (key, index) = merge.entry().expect("the merged cursor stands at an entry");
+        let (key, stored) = merge.entry().expect("the merged cursor stands at an entry");
         let entry = parse(key).ok_or_else(unknown_kind)?;
-        let key = (entry.user, entry.sequence);
-        let bytes = keeps.0.blobs.value(index, key, self.verifies, value)?.len();
-        self.value_at = value.len() - bytes;
-        Ok(())
+        if entry.kind == Kind::PutExpiring {
+            let (expires_ms, own) = expiring(stored)?;
+            value.clear();
+            value.extend_from_slice(own);
+            (self.value_at, self.is_apart) = (0, true);
+            return Ok(expires_ms > self.time_ms);
+        }
+        self.is_apart = !self.leaves_values;
+        if self.is_apart {
+            let key = (entry.user, entry.sequence);
+            let bytes = keeps.0.blobs.value(stored, key, self.verifies, value)?.len();
+            self.value_at = value.len() - bytes;
+        }
+        Ok(true)
     }
 
     /// The cursors below the tombstones of the key in `key` pass over what these remove.
@@ -529,6 +557,19 @@ fn is_deleted(tombstones: &mut Option<VisibleTombstones>, entry: Parsed<'_>) -> 
     tombstones
         .as_mut()
         .is_some_and(|tombstones| tombstones.newest(entry.user) > Some(entry.sequence))
+}
+
+/// Whether the value of the merged cursor's entry, which expires, has not.
+#[inline(never)]
+fn is_alive(merge: &Merge, time_ms: u64) -> Result<bool> {
+    let (_, stored) = merge.entry().expect("the merged cursor stands at an entry");
+    Ok(expiring(stored)?.0 > time_ms)
+}
+
+/// Expiry and value of what is stored.
+fn expiring(stored: &[u8]) -> Result<(u64, &[u8])> {
+    let what = "a value that expires without its expiry";
+    expiry::split(stored).ok_or_else(|| Error::corruption(std::path::Path::new("a table"), 0, what))
 }
 
 /// Tables check the kinds of their entries, so this is a table that changed under way.

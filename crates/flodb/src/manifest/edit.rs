@@ -17,6 +17,7 @@
 //!    16   log_id: varint                 22  range_deletes   varint, if there are any
 //!    17   options: field* of options     25  checksum        varint, may be absent
 //!    18   blob: field* of a blob file    26  blobs           shares, if there are any
+//!    24   has_expiries: nothing          28  expiries        count, first, last, if there are any
 //! ```
 //!
 //! The fields of options and of blob files have the tags of their constants below.
@@ -33,6 +34,7 @@ use crate::blob::{BlobMeta, BlobShare, put_shares, take_shares};
 use crate::coding::{Reader, put_string, put_varint};
 use crate::compress::Compression;
 use crate::error::Error;
+use crate::expiry::ExpiryCount;
 use crate::version::{FileMeta, StoredOptions, VersionEdit};
 use std::path::Path;
 use std::sync::Arc;
@@ -47,6 +49,7 @@ const POINTER: u64 = 15;
 const LOG_ID: u64 = 16;
 const OPTIONS: u64 = 17;
 const BLOB: u64 = 18;
+const HAS_EXPIRIES: u64 = 24;
 
 const LEVEL: u64 = 2;
 const NUMBER: u64 = 4;
@@ -61,6 +64,7 @@ const SEQUENCE: u64 = 20;
 const RANGE_DELETES: u64 = 22;
 const CHECKSUM: u64 = 25;
 const BLOBS: u64 = 26;
+const EXPIRIES: u64 = 28;
 
 const BLOB_NUMBER: u64 = 2;
 const BLOB_RECORDS: u64 = 4;
@@ -127,6 +131,9 @@ impl VersionEdit {
                 put_number(out, tag, value);
             }
         }
+        if self.has_expiries {
+            put_bytes(out, HAS_EXPIRIES, &[]);
+        }
         let mut body = Vec::new();
         if let Some(options) = &self.options {
             put_options(&mut body, options);
@@ -162,6 +169,7 @@ impl VersionEdit {
     /// The bytes are damaged, or need a later program.
     pub(crate) fn decode(bytes: &[u8]) -> Decoded<VersionEdit> {
         let mut edit = VersionEdit::default();
+        let mut has_expiries = None;
         let mut fields = Reader::new(bytes);
         while let Some((tag, body)) = field(&mut fields)? {
             match tag {
@@ -186,6 +194,8 @@ impl VersionEdit {
                     let number = number.ok_or(Damaged("a removed table has no number"))?;
                     edit.deleted.push((table.level()?, number));
                 }
+                HAS_EXPIRIES if body.is_empty() => once(&mut has_expiries, true)?,
+                HAS_EXPIRIES => return Err(Damaged("a field that says yes says more")),
                 BLOB => edit.blobs.push(read_blob(body)?),
                 POINTER => {
                     let pointer = Described::read(body)?;
@@ -196,6 +206,7 @@ impl VersionEdit {
                 tag => pass_over(tag)?,
             }
         }
+        edit.has_expiries = has_expiries.is_some();
         Ok(edit)
     }
 }
@@ -237,6 +248,11 @@ fn put_file(out: &mut Vec<u8>, level: usize, file: &FileMeta) {
         let mut shares = Vec::new();
         put_shares(&mut shares, &file.blobs);
         put_bytes(out, BLOBS, &shares);
+    }
+    if !file.expiries.is_empty() {
+        let mut count = Vec::new();
+        file.expiries.put(&mut count);
+        put_bytes(out, EXPIRIES, &count);
     }
 }
 
@@ -351,6 +367,7 @@ struct Described {
     smallest: Option<Vec<u8>>,
     largest: Option<Vec<u8>>,
     blobs: Option<Vec<BlobShare>>,
+    expiries: Option<ExpiryCount>,
 }
 
 impl Described {
@@ -365,6 +382,11 @@ impl Described {
                     let shares = take_shares(body).filter(|shares| !shares.is_empty());
                     let what = "a table refers to blob files in no known way";
                     once(&mut table.blobs, shares.ok_or(Damaged(what))?)?;
+                }
+                EXPIRIES => {
+                    let count = ExpiryCount::take(body);
+                    let what = "a table counts its expiries in no known way";
+                    once(&mut table.expiries, count.ok_or(Damaged(what))?)?;
                 }
                 LEVEL | NUMBER | BYTES | ENTRIES | DELETES | SEQUENCE_MIN | SEQUENCE_MAX
                 | SEQUENCE | RANGE_DELETES | CHECKSUM => {
@@ -397,6 +419,7 @@ impl Described {
             largest: self.largest.ok_or(Damaged("a table lacks its last key"))?,
             // Most tables refer to none.
             blobs: self.blobs.unwrap_or_default(),
+            expiries: self.expiries.unwrap_or_default(),
             ..FileMeta::default()
         })
     }
@@ -415,6 +438,7 @@ mod tests {
             next_file: Some(0),
             last_sequence: Some(300),
             log_id: Some(1 << 63),
+            has_expiries: true,
             options: Some(StoredOptions {
                 restart_interval: u64::MAX,
                 blob_bytes_min: 1024,
@@ -434,6 +458,7 @@ mod tests {
                             BlobShare { file: 3, records: 1, bytes: 4_096 },
                             BlobShare { file: 5, records: u64::MAX, bytes: 0 },
                         ],
+                        expiries: ExpiryCount { count: 3, first_ms: 0, last_ms: u64::MAX },
                         ..plain(9, "b", "c", 1)
                     }),
                 ),
@@ -485,7 +510,7 @@ mod tests {
                 Err(error) => assert!(matches!(error, Damaged(_)), "{len}: {error:?}"),
             }
         }
-        assert_eq!(whole, 15, "as many as there are fields, none of them included");
+        assert_eq!(whole, 16, "as many as there are fields, none of them included");
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(crate) struct State {
     pub(crate) last_sequence: u64,
     /// The identity of the log, which its segments carry; 0 until it was begun.
     pub(crate) log_id: u64,
+    /// Whether the log or a table may hold a value that expires, or ever did. Programs that do not
+    /// know such values refuse the manifest of a store with them.
+    pub(crate) has_expiries: bool,
     /// What the store was last opened for writing with, if the program that did so kept it.
     pub(crate) options: Option<StoredOptions>,
 }
@@ -26,7 +29,15 @@ impl State {
     /// A store without anything.
     pub(crate) fn new(order: Comparator) -> Self {
         let version = Arc::new(Version::new(order));
-        State { version, log_from: 0, next_file: 1, last_sequence: 0, log_id: 0, options: None }
+        State {
+            version,
+            log_from: 0,
+            next_file: 1,
+            last_sequence: 0,
+            log_id: 0,
+            has_expiries: false,
+            options: None,
+        }
     }
 
     /// The state after an edit.
@@ -57,8 +68,10 @@ impl State {
         if self.log_id != 0 && log_id != self.log_id {
             return Err(Invalid("the log gets another identity".to_owned()));
         }
+        let brings_expiries = added().any(|file| !file.expiries.is_empty());
+        let has_expiries = self.has_expiries || edit.has_expiries || brings_expiries;
         let options = edit.options.as_ref().or(self.options.as_ref()).cloned();
-        Ok(State { version, log_from, next_file, last_sequence, log_id, options })
+        Ok(State { version, log_from, next_file, last_sequence, log_id, has_expiries, options })
     }
 
     /// The edit that makes this state of an empty one.
@@ -71,6 +84,7 @@ impl State {
             next_file: Some(self.next_file),
             last_sequence: Some(self.last_sequence),
             log_id: (self.log_id != 0).then_some(self.log_id),
+            has_expiries: self.has_expiries,
             options: self.options.clone(),
             added: (0..LEVELS).flat_map(files).map(|(level, file)| (level, file.clone())).collect(),
             deleted: Vec::new(),

@@ -4,6 +4,7 @@
 
 use super::Options;
 use crate::compress::Compression;
+use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
 use crate::prefix_extractor::PrefixExtractor;
@@ -342,6 +343,30 @@ impl Options {
     #[must_use]
     pub fn discards_memtables(self, discards_memtables: bool) -> Self {
         Options { discards_memtables, ..self }
+    }
+
+    /// Sets [`clock`](field@Options::clock).
+    ///
+    /// ```
+    /// use keyrack_flodb::{Clock, Db, Options};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// // A clock that a test moves.
+    /// let now_ms = Arc::new(AtomicU64::new(1_000));
+    /// let of_store = Arc::clone(&now_ms);
+    /// let clock = Clock::Custom(Arc::new(move || of_store.load(Ordering::Relaxed)));
+    /// # let fs = Arc::new(keyrack_vfs::MemFs::new());
+    /// let db = Db::open_in(fs, "/store".as_ref(), Options::new().clock(clock))?;
+    /// db.put_with_ttl(b"key", b"value", Duration::from_secs(60))?;
+    /// now_ms.store(61_000, Ordering::Relaxed);
+    /// assert_eq!(db.get(b"key")?, None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Self {
+        Options { clock, ..self }
     }
 
     /// Sets [`counts_reads`](field@Options::counts_reads).

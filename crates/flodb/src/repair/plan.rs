@@ -162,8 +162,10 @@ impl Planner<'_, '_> {
         // The log that comes after a saved one is another.
         let log_id = if is_log_saved { 0 } else { base.log_id };
         let version = Arc::new(version);
-        let options = base.options;
-        let state = State { version, log_from, next_file, last_sequence, log_id, options };
+        let has_expiries =
+            base.has_expiries || files.iter().any(|(_, file)| !file.expiries.is_empty());
+        let state = State { version, log_from, next_file, last_sequence, log_id, ..base };
+        let state = State { has_expiries, ..state };
         let (gone, renamed, losses) = (self.gone, self.renamed, self.losses);
         Ok(Plan { state, gone, renamed, losses, log_records, is_needed })
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// [`Spaces::write`](super::Spaces::write): all or none of them survive, and no reader sees a part.
 #[derive(Clone, Debug, Default)]
 pub struct SpacesBatch {
-    batch: Batch,
+    pub(super) batch: Batch,
     /// Those with writes. There are few.
     spaces: Vec<Arc<Space>>,
 }
@@ -152,7 +152,7 @@ impl SpacesBatch {
         self.batch.bytes()
     }
 
-    fn note(&mut self, space: &KeySpace) {
+    pub(super) fn note(&mut self, space: &KeySpace) {
         if !self.spaces.iter().any(|known| Arc::ptr_eq(known, &space.space)) {
             self.spaces.push(Arc::clone(&space.space));
         }

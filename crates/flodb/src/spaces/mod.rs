@@ -24,6 +24,7 @@
 
 mod batch;
 mod catalog;
+mod expire;
 mod iter;
 mod key;
 mod order;

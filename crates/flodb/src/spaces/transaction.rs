@@ -589,7 +589,7 @@ impl SpacesTransaction {
     }
 
     /// Runs an operation on a space that can be used.
-    fn within<T>(
+    pub(super) fn within<T>(
         &self,
         space: &KeySpace,
         act: impl FnOnce(&Transaction) -> Result<T>,

@@ -11,12 +11,16 @@ use crate::blob::{BlobIndex, add_share};
 use crate::block::{Block, Damage};
 use crate::checksum::hash;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::key::{self, Kind};
 use crate::range_tombstones::RangeTombstone;
 use std::cmp::Ordering;
 
 /// What is wrong with an entry whose value is in a blob file that it does not name.
 const NO_BLOB_INDEX: &str = "a value in a blob file without its place";
+
+/// What is wrong with a value that expires, and is too short to say when.
+pub(super) const NO_EXPIRY: &str = "a value that expires without its expiry";
 
 /// Something that is wrong in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +155,11 @@ impl Table {
                 Some(parsed) if parsed.kind == Kind::Blob && BlobIndex::take(value).is_none() => {
                     return Err(Wrong::Entry(NO_BLOB_INDEX));
                 }
+                Some(parsed)
+                    if parsed.kind == Kind::PutExpiring && expiry::split(value).is_none() =>
+                {
+                    return Err(Wrong::Entry(NO_EXPIRY));
+                }
                 Some(_) => {}
             }
             let begins = |before| self.comparator.internal(before, key) == Ordering::Less;
@@ -235,6 +244,10 @@ impl Seen {
         meta.deletes += u64::from(!parsed.kind.is_value());
         if let Some(index) = BlobIndex::take(value).filter(|_| parsed.kind == Kind::Blob) {
             add_share(&mut meta.blobs, index, parsed.user);
+        }
+        let expiry = expiry::split(value).filter(|_| parsed.kind == Kind::PutExpiring);
+        if let Some((expires_ms, _)) = expiry {
+            meta.expiries.add(expires_ms);
         }
         meta.sequence_min = meta.sequence_min.min(parsed.sequence);
         meta.sequence_max = meta.sequence_max.max(parsed.sequence);

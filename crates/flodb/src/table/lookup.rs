@@ -13,11 +13,13 @@
 //! most likely have it, while it waits for the lines of memtables and filters.
 
 use super::cursor::ReadOptions;
+use super::inspect::NO_EXPIRY;
 use super::reader::Table;
 use crate::block::{Block, Found};
 use crate::cache::Cached;
 use crate::checksum::hash as hash_of;
 use crate::error::Result;
+use crate::expiry;
 use crate::key::{self, Kind};
 use keyrack_concurrent::{Guard, pin};
 use std::ops::Deref;
@@ -181,6 +183,9 @@ impl Candidate<'_> {
         let Some(kind) = Kind::from_byte(found.trailer as u8) else {
             return Err(table.corrupt_block(index, "an entry of an unknown kind"));
         };
+        if kind == Kind::PutExpiring && expiry::split(block.value(&found)).is_none() {
+            return Err(table.corrupt_block(index, NO_EXPIRY));
+        }
         let sequence = table.sequence.unwrap_or(found.trailer >> 8);
         Ok(Some(Hit { kind, sequence, found }))
     }

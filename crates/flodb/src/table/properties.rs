@@ -11,6 +11,7 @@ use super::format::Handle;
 use crate::blob::{BlobShare, put_shares, take_shares};
 use crate::coding::{Reader, put_string, put_varint};
 use crate::compress::CodecSet;
+use crate::expiry::ExpiryCount;
 use crate::key::{self, Comparator, Kind};
 use crate::range_tombstones::RangeTombstone;
 use std::cmp::Ordering;
@@ -29,7 +30,8 @@ const TAG_SMALLEST: u64 = 11;
 const TAG_LARGEST: u64 = 12;
 const TAG_RANGE_DELETES: u64 = 13;
 const TAG_BLOBS: u64 = 14;
-const TAG_LAST: u64 = TAG_BLOBS;
+const TAG_EXPIRIES: u64 = 15;
+const TAG_LAST: u64 = TAG_EXPIRIES;
 
 /// Tags from here on may be unknown.
 const TAG_IGNORABLE: u64 = 64;
@@ -65,6 +67,8 @@ pub(crate) struct TableMeta {
     pub(crate) replaced: u64,
     /// The blob files that entries refer to, ascending.
     pub(crate) blobs: Vec<BlobShare>,
+    /// The values that expire.
+    pub(crate) expiries: ExpiryCount,
     /// The checksum of the properties. These have the checksum of the index, which has those of all
     /// data blocks, so no two tables with different content share it.
     pub(crate) checksum: u64,
@@ -251,6 +255,12 @@ impl Properties {
             put_varint(&mut out, TAG_BLOBS);
             put_string(&mut out, &shares);
         }
+        if !self.meta.expiries.is_empty() {
+            let mut count = Vec::new();
+            self.meta.expiries.put(&mut count);
+            put_varint(&mut out, TAG_EXPIRIES);
+            put_string(&mut out, &count);
+        }
         if self.meta.replaced > 0 {
             put_varint(&mut out, TAG_REPLACED);
             put_string(&mut out, &self.meta.replaced.to_le_bytes());
@@ -288,6 +298,8 @@ impl Properties {
             let shares = take_shares(shares).filter(|shares| !shares.is_empty());
             shares.ok_or("a list of blob files that is none")
         });
+        let expiries = fields[TAG_EXPIRIES as usize]
+            .map(|count| ExpiryCount::take(count).ok_or("a count of expiries that is none"));
         let properties = Properties {
             index: handle(bytes_of(TAG_INDEX)?)?,
             filter,
@@ -313,6 +325,7 @@ impl Properties {
                 replaced: replaced.unwrap_or(0),
                 // Most tables refer to none.
                 blobs: blobs.transpose()?.unwrap_or_default(),
+                expiries: expiries.transpose()?.unwrap_or_default(),
                 checksum: 0,
             },
         };
@@ -389,6 +402,11 @@ mod tests {
             other.meta.blobs = wrong;
             assert!(Properties::decode(&other.encode(), 9_999).is_err());
         }
+        sample.meta.expiries = ExpiryCount { count: 3, first_ms: 5, last_ms: 1 << 40 };
+        assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        let mut other = sample.clone();
+        other.meta.expiries.last_ms = 4;
+        assert!(Properties::decode(&other.encode(), 9_999).is_err());
         let of_rule =
             FilterBlock { rule: Some("test.rule".into()), ..sample.filter.clone().unwrap() };
         let ruled = Properties { filter: Some(of_rule), ..sample.clone() };

@@ -13,6 +13,7 @@ use crate::blob::{BlobIndex, add_share};
 use crate::block::BlockBuilder;
 use crate::compress::{BLOCK_BYTES_MAX, Codec, Compression, Compressor};
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::file_writer::FileWriter;
 use crate::filter_policy::{FilterPolicy, KeyCollector};
 use crate::key::{self, Comparator, Kind, Parsed};
@@ -229,6 +230,9 @@ impl TableWriter {
         if parsed.kind == Kind::Blob && BlobIndex::take(value).is_none() {
             return Err(Error::Usage("a value in a blob file without its place".into()));
         }
+        if parsed.kind == Kind::PutExpiring && expiry::split(value).is_none() {
+            return Err(Error::Usage("a value that expires without its expiry".into()));
+        }
         // The tail of the block has a restart and the count.
         if BlockBuilder::entry_bytes_max(internal_key, value) > BLOCK_BYTES_MAX - 8 {
             let bytes = internal_key.len() + value.len();
@@ -266,6 +270,11 @@ impl TableWriter {
             && let Some(index) = BlobIndex::take(value)
         {
             add_share(&mut meta.blobs, index, parsed.user);
+        }
+        if parsed.kind == Kind::PutExpiring
+            && let Some((expires_ms, _)) = expiry::split(value)
+        {
+            meta.expiries.add(expires_ms);
         }
         meta.sequence_min = meta.sequence_min.min(parsed.sequence);
         meta.sequence_max = meta.sequence_max.max(parsed.sequence);

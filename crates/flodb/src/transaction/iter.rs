@@ -42,8 +42,11 @@ pub(crate) struct TransactionMoment<'t> {
 
 impl<'t> TransactionMoment<'t> {
     pub(super) fn new(transaction: &'t Transaction, store: Moment, order: Comparator) -> Self {
-        let writes = &transaction.state().borrow().sets.writes;
-        let (own, deleted) = (writes.sorted(&order).into(), writes.ranges().into());
+        let (own, deleted) = {
+            let State { snapshot, sets, .. } = &*transaction.state().borrow();
+            let own = sets.writes.sorted(&order, snapshot.pinned.time_ms());
+            (own.into(), sets.writes.ranges().into())
+        };
         TransactionMoment { transaction, store, order, own, deleted }
     }
 

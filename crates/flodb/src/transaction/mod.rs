@@ -37,6 +37,7 @@
 //! between transactions that ask for them; all others are kept right by the check.
 
 mod begin;
+mod expire;
 mod hash_index;
 mod iter;
 mod own_ranges;
@@ -195,7 +196,7 @@ impl Transaction {
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let hash = hash(key);
-        let sequence = {
+        let moment = {
             let mut state = self.state.borrow_mut();
             // Copied: `visit` may write.
             let own = match self.own(&state, key, hash) {
@@ -208,9 +209,10 @@ impl Transaction {
                 return Ok(Some(visit(&value)));
             }
             state.keep_read(self.options.isolation, key, hash);
-            state.snapshot.pinned.sequence()
+            let pinned = &state.snapshot.pinned;
+            (pinned.sequence(), pinned.time_ms())
         };
-        self.db.inner().get_pinned(key, hash, sequence, options, visit)
+        self.db.inner().get_pinned(key, hash, moment, options, visit)
     }
 
     /// The values of many keys, each given to `visit` with its index, in the order of `keys`.
@@ -625,7 +627,8 @@ impl Transaction {
         if state.sets.writes.is_empty() {
             return Own::Unknown;
         }
-        state.sets.writes.get(key, hash, &self.db.inner().options.comparator)
+        let time_ms = state.snapshot.pinned.time_ms();
+        state.sets.writes.get(key, hash, &self.db.inner().options.comparator, time_ms)
     }
 
     fn state(&self) -> &RefCell<State> {

@@ -13,6 +13,7 @@ use super::hash_index::HashIndex;
 use super::own_ranges::OwnRanges;
 use super::read_set::{High, KeyRange};
 use crate::batch::{Batch, Write};
+use crate::expiry;
 use crate::key::{Comparator, Kind};
 use std::ops::Range;
 
@@ -119,7 +120,9 @@ impl WriteBuffer {
     }
 
     /// What the key would hold after a commit, as far as that is known here.
-    pub(super) fn get(&self, key: &[u8], hash: u64, order: &Comparator) -> Own<'_> {
+    ///
+    /// What has expired by `time_ms` is not there.
+    pub(super) fn get(&self, key: &[u8], hash: u64, order: &Comparator, time_ms: u64) -> Own<'_> {
         let is_it = |at: usize| {
             let entry = &self.entries[at];
             entry.kind != Kind::DeleteRange && self.bytes(&entry.key) == key
@@ -130,8 +133,20 @@ impl WriteBuffer {
         }
         match found.map(|at| &self.entries[at]) {
             None => Own::Unknown,
-            Some(entry) if entry.kind == Kind::Put => Own::Value(self.bytes(&entry.value)),
-            Some(_) => Own::Deleted,
+            Some(entry) => self.value_of(entry, time_ms).map_or(Own::Deleted, Own::Value),
+        }
+    }
+
+    /// The value that a write leaves; none if it deletes, or has expired.
+    fn value_of(&self, entry: &Entry, time_ms: u64) -> Option<&[u8]> {
+        let value = self.bytes(&entry.value);
+        match entry.kind {
+            Kind::Put => Some(value),
+            Kind::PutExpiring => {
+                let (expires_ms, value) = expiry::split_whole(value);
+                (expires_ms > time_ms).then_some(value)
+            }
+            Kind::Delete | Kind::DeleteRange | Kind::Blob => None,
         }
     }
 
@@ -160,7 +175,13 @@ impl WriteBuffer {
 
     /// The last write of each key, in order: its value, or that it is deleted. Keys of which a
     /// range delete is the last write are not among them.
-    pub(super) fn sorted(&self, order: &Comparator) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    ///
+    /// What has expired by `time_ms` counts as deleted.
+    pub(super) fn sorted(
+        &self,
+        order: &Comparator,
+        time_ms: u64,
+    ) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let is_of_key = |at: &usize| self.entries[*at].kind != Kind::DeleteRange;
         let mut entries: Vec<usize> = (0..self.entries.len()).filter(is_of_key).collect();
         let key = |at: usize| self.bytes(&self.entries[at].key);
@@ -169,7 +190,7 @@ impl WriteBuffer {
         entries.retain(|at| !self.is_deleted_after(Some(*at), key(*at), order));
         let copy = |at: usize| {
             let entry = &self.entries[at];
-            let value = (entry.kind == Kind::Put).then(|| self.bytes(&entry.value).to_vec());
+            let value = self.value_of(entry, time_ms).map(<[u8]>::to_vec);
             (key(at).to_vec(), value)
         };
         entries.into_iter().map(copy).collect()
@@ -207,6 +228,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering as AtomicOrdering};
 
+    const NOW_MS: u64 = 1_000;
+
     fn key(draw: &mut Draw) -> Vec<u8> {
         vec![b'k'; draw.below(3)].into_iter().chain([draw.below(20) as u8]).collect()
     }
@@ -218,7 +241,14 @@ mod tests {
             Kind::DeleteRange => &**from <= key && key < &**to,
             _ => from == key,
         });
-        found.map(|(kind, _, value)| (*kind == Kind::Put).then(|| value.clone()))
+        found.map(|(kind, _, value)| match kind {
+            Kind::Put => Some(value.clone()),
+            Kind::PutExpiring => {
+                let (expires_ms, value) = expiry::split(value).unwrap();
+                (expires_ms > NOW_MS).then(|| value.to_vec())
+            }
+            _ => None,
+        })
     }
 
     #[test]
@@ -234,6 +264,10 @@ mod tests {
                 let (kind, value) = match draw.below(share) {
                     0 => (Kind::DeleteRange, other),
                     1..6 => (Kind::Delete, Vec::new()),
+                    6..9 => {
+                        let expires_ms = NOW_MS - 1 + draw.below(3) as u64;
+                        (Kind::PutExpiring, expiry::stored(expires_ms, b"for a while"))
+                    }
                     _ => (Kind::Put, vec![b'v'; [0, 5, 127, 128, 20_000][draw.below(5)]]),
                 };
                 buffer.push(Write { kind, key: &one, value: &value }, hash(&one), &order);
@@ -244,7 +278,7 @@ mod tests {
                     list.truncate(len);
                 }
                 let asked = key(&mut draw);
-                let got = buffer.get(&asked, hash(&asked), &order);
+                let got = buffer.get(&asked, hash(&asked), &order, NOW_MS);
                 let got = match got {
                     Own::Unknown => None,
                     Own::Deleted => Some(None),
@@ -253,7 +287,7 @@ mod tests {
                 assert_eq!(got, expected(&list, &asked), "{asked:?}");
                 assert_eq!((buffer.len(), buffer.batch().len()), (list.len(), list.len() as u64));
             }
-            let sorted = buffer.sorted(&order);
+            let sorted = buffer.sorted(&order, NOW_MS);
             let shown: BTreeMap<_, _> = sorted.iter().cloned().collect();
             assert_eq!(shown.len(), sorted.len(), "a key comes twice");
             assert!(sorted.is_sorted_by(|a, b| a.0 < b.0));

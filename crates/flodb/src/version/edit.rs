@@ -20,6 +20,8 @@ pub(crate) struct VersionEdit {
     pub(crate) last_sequence: Option<u64>,
     /// The identity of the log, once it was begun.
     pub(crate) log_id: Option<u64>,
+    /// Whether the log, or a table, may hold a value that expires from now on.
+    pub(crate) has_expiries: bool,
     /// What the store is written with from now on.
     pub(crate) options: Option<StoredOptions>,
     /// New tables and their levels. A table may be deleted from one level and added to another by

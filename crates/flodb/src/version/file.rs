@@ -7,6 +7,7 @@
 
 use super::Invalid;
 use crate::blob::BlobShare;
+use crate::expiry::ExpiryCount;
 use crate::key::{Comparator, SEQUENCE_MAX, append, parse, user_of};
 use crate::table::TableMeta;
 use std::cmp::Ordering;
@@ -44,6 +45,8 @@ pub(crate) struct FileMeta {
     pub(crate) checksum: u64,
     /// The blob files that the table refers to, ascending.
     pub(crate) blobs: Vec<BlobShare>,
+    /// Its values that expire.
+    pub(crate) expiries: ExpiryCount,
     /// Whether a compaction reads it now. Written by `compaction::InProgressCompactions` alone,
     /// under the lock that guards the choice of compactions, and read under it.
     pub(crate) being_compacted: BeingCompacted,
@@ -127,6 +130,7 @@ impl FileMeta {
             sequence_max: meta.sequence_max,
             checksum: meta.checksum,
             blobs: meta.blobs,
+            expiries: meta.expiries,
             ..FileMeta::default()
         }
     }
@@ -182,6 +186,9 @@ impl FileMeta {
         if self.blobs != meta.blobs {
             return Some("it refers to other blob files".to_owned());
         }
+        if self.expiries != meta.expiries {
+            return Some("it has other expiries".to_owned());
+        }
         if !same_bound(&self.smallest, &meta.smallest) {
             return Some("it begins with another key".to_owned());
         }
@@ -209,6 +216,9 @@ impl FileMeta {
         let referred = self.blobs.iter().map(|share| share.records).fold(0, u64::saturating_add);
         if referred > self.entries - self.deletes {
             return wrong("it refers to more blob records than it has values");
+        }
+        if !self.expiries.fits(self.entries - self.deletes) {
+            return wrong("its counts of values that expire contradict each other");
         }
         if self.sequence_min > self.sequence_max || self.sequence_max >= SEQUENCE_MAX {
             return wrong("its sequence numbers contradict each other");
@@ -267,6 +277,7 @@ mod tests {
             raw_bytes: 500,
             replaced: 0,
             blobs: vec![BlobShare { file: 3, records: 2, bytes: 200 }],
+            expiries: ExpiryCount { count: 2, first_ms: 7, last_ms: 9 },
             checksum: 77,
         };
         let seen = |change: fn(&mut FileMeta)| {
@@ -286,6 +297,7 @@ mod tests {
         assert!(found(|file| file.largest = internal(b"y", 9, Kind::Put)).contains("ends"));
         assert!(found(|file| file.largest = internal(b"z", 1, Kind::Put)).contains("ends"));
         assert!(found(|file| file.blobs[0].bytes = 201).contains("blob files"));
+        assert!(found(|file| file.expiries.last_ms = 8).contains("expiries"));
         assert!(found(|file| file.checksum = 78).contains("checksum"));
         assert_eq!(seen(|file| file.checksum = 0), None, "an earlier program has not written it");
         // An open bound may lie behind the entries, but not before them.

@@ -9,6 +9,7 @@ use crate::batch::{Batch, decode};
 use crate::blob::{BlobMeta, BlobShare};
 use crate::block::Block;
 use crate::compress::{Codec, decompress};
+use crate::expiry::{self, ExpiryCount};
 use crate::filter::Filter;
 use crate::manifest::fuzzed;
 use crate::options::Options;
@@ -98,6 +99,10 @@ fn check_batch(bytes: &[u8]) -> Shape {
             Kind::Put => again.put(write.key, write.value),
             Kind::Delete => again.delete(write.key),
             Kind::DeleteRange => again.delete_range(write.key, write.value),
+            Kind::PutExpiring => {
+                let (expires_ms, value) = expiry::split(write.value).unwrap();
+                again.put_until(write.key, value, expires_ms);
+            }
             Kind::Blob => panic!("a batch has its values"),
         }
     }
@@ -140,6 +145,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
     batch.delete(b"");
     batch.delete_range(b"a", b"b");
     batch.put(&[7; 200], &[]);
+    batch.put_until(b"until", b"then", 1 << 40);
     let payload = [batch.head().as_slice(), batch.entries()].concat();
     let ranges = encode_ranges(&[range_delete(b"a", b"b", 7), range_delete(b"", b"x", 1 << 50)]);
     let file = FileMeta {
@@ -151,10 +157,12 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
         sequence_min: 4,
         sequence_max: 900,
         blobs: vec![BlobShare { file: 5, records: 3, bytes: 9_000 }],
+        expiries: ExpiryCount { count: 2, first_ms: 300, last_ms: 1 << 40 },
         ..FileMeta::default()
     };
     let edit = VersionEdit {
         log_id: Some(9),
+        has_expiries: true,
         options: Some(Options::default().to_store()),
         comparator: Some("keyrack.bytewise".to_owned()),
         log_from: Some(80),
