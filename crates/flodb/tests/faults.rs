@@ -2,7 +2,7 @@
 //! acknowledged is lost, nobody panics or waits for ever, and what could be read can be read.
 
 use crate::journal::Journal;
-use crate::support::{DIR, Model, Write, stat, try_open, walk};
+use crate::support::{DIR, Model, Write, put_until, stat, still, try_open, walk};
 use keyrack_flodb::{
     Batch, Change, Db, Durability, Error, FindingKind, Options, Result, WriteOptions, verify,
 };
@@ -52,6 +52,7 @@ fn options(durability: Durability) -> Options {
         level0_tables: 2,
         level_base_bytes: 16 << 10,
         compaction_threads: 0,
+        clock: still(),
         ..Options::default()
     }
 }
@@ -89,7 +90,11 @@ impl Told {
         let write = |_| {
             let key = format!("key{:03}", draw.below(60)).into_bytes();
             let value = format!("{number}:{}", "v".repeat(draw.below(300))).into_bytes();
-            if draw.below(4) > 0 { Write::Put(key, value) } else { Write::Delete(key) }
+            match draw.below(8) {
+                0..5 => Write::Put(key, value),
+                5 => put_until(draw, key, value),
+                _ => Write::Delete(key),
+            }
         };
         let writes: Vec<_> = (0..count).map(write).collect();
         let sync = number % 8 == 7 || db.options().durability == Durability::Sync;

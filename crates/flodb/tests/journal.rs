@@ -34,7 +34,9 @@ impl Step {
         let mut touched = Vec::new();
         for write in &self.writes {
             match write {
-                Write::Put(key, _) | Write::Delete(key) => touched.push(key.clone()),
+                Write::Put(key, _) | Write::PutUntil(key, ..) | Write::Delete(key) => {
+                    touched.push(key.clone());
+                }
                 Write::DeleteRange(from, to) => {
                     touched.extend(found.range(from.clone()..to.clone()).map(|row| row.0.clone()));
                     touched.extend(others.range(from.clone()..to.clone()).cloned());

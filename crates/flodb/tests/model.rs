@@ -4,7 +4,7 @@
 
 use crate::ingest::{Changes, sound};
 use crate::ranges;
-use crate::support::{Model, Write, open, rows};
+use crate::support::{Model, Write, open, put_until, rows, still};
 use keyrack_flodb::{
     Batch, Change, Compression, Db, Durability, IngestOptions, Iter, Options, PrefixExtractor,
     ReadOptions, Snapshot, Transfer, WriteOptions,
@@ -61,6 +61,11 @@ pub(crate) fn extractor(draw: &mut Draw) -> Option<PrefixExtractor> {
     }
 }
 
+/// Those of the script, with a clock that stands still.
+fn options_of(script: &Script, draw: &mut Draw) -> Options {
+    Options { clock: still(), ..(script.options)(draw) }
+}
+
 fn key(draw: &mut Draw) -> Vec<u8> {
     let n = draw.below(800);
     match draw.below(6) {
@@ -111,7 +116,7 @@ pub(crate) struct Pair<'a> {
 impl Pair<'_> {
     pub(crate) fn new<'a>(script: &'a Script, draw: &mut Draw) -> Pair<'a> {
         let fs = MemFs::new();
-        let db = Some(open(&fs, (script.options)(draw)));
+        let db = Some(open(&fs, options_of(script, draw)));
         Pair { script, fs, db, model: Model::new(), snapshots: Vec::new() }
     }
 
@@ -133,6 +138,9 @@ impl Pair<'_> {
             Write::DeleteRange(from, to)
         } else if kind < self.script.ranges + 22 {
             Write::Delete((self.script.key)(draw))
+        } else if draw.below(6) == 0 {
+            let (key, value) = ((self.script.key)(draw), value(draw, round));
+            put_until(draw, key, value)
         } else {
             Write::Put((self.script.key)(draw), value(draw, round))
         }
@@ -149,6 +157,9 @@ impl Pair<'_> {
                 let write = self.write(draw, round);
                 match &write {
                     Write::Put(key, value) => self.db().put(key, value).unwrap(),
+                    Write::PutUntil(key, value, at) => {
+                        self.db().put_until(key, value, *at).unwrap();
+                    }
                     Write::Delete(key) => self.db().delete(key).unwrap(),
                     Write::DeleteRange(from, to) => self.db().delete_range(from, to).unwrap(),
                 }
@@ -237,7 +248,7 @@ impl Pair<'_> {
             db.close().unwrap();
             sound(&self.fs);
         }
-        self.db = Some(open(&self.fs, (self.script.options)(draw)));
+        self.db = Some(open(&self.fs, options_of(self.script, draw)));
         assert_eq!(rows(self.db()), self.model);
     }
 

@@ -13,7 +13,7 @@
 //! ```
 
 use crate::journal::Journal;
-use crate::support::{Model, Write, open, tiny, try_open};
+use crate::support::{Model, Write, open, put_until, still, tiny, try_open};
 use keyrack_flodb::{Compression, Db, Durability, Options, WriteOptions};
 use keyrack_testkit::camera::{self, Camera, Shot};
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
@@ -32,6 +32,7 @@ fn options(draw: &mut Draw, durability: Durability) -> Options {
         level_base_bytes: 32 << 10,
         blob_bytes_min: [0, 1024][draw.below(2)],
         compaction_threads: draw.below(2),
+        clock: still(),
         ..tiny()
     }
 }
@@ -74,6 +75,7 @@ fn step(db: &Db, journal: &Journal, writer: (usize, &str), draw: &mut Draw, numb
         match draw.below(32) {
             0 if key < other => Write::DeleteRange(key, other),
             0..8 => Write::Delete(key),
+            8..13 => put_until(draw, key, value),
             _ => Write::Put(key, value),
         }
     };
@@ -83,6 +85,9 @@ fn step(db: &Db, journal: &Journal, writer: (usize, &str), draw: &mut Draw, numb
     let step = journal.begin(index, writes);
     match &step.writes[..] {
         [Write::Put(key, value)] => db.put_with(key, value, options).unwrap(),
+        [Write::PutUntil(key, value, at)] => {
+            db.put_until_with(key, value, *at, options).unwrap();
+        }
         [Write::Delete(key)] => db.delete_with(key, options).unwrap(),
         _ => db.write(&step.batch(), options).unwrap(),
     }

@@ -1,6 +1,7 @@
 //! What the tests do with a store.
 
-use keyrack_flodb::{Batch, Comparator, Compare, Compression, Db, Iter, Options, Result};
+use keyrack_flodb::{Batch, Clock, Comparator, Compare, Compression, Db, Iter, Options, Result};
+use keyrack_testkit::random::Draw;
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 #[derive(Clone, Debug)]
 pub(crate) enum Write {
     Put(Vec<u8>, Vec<u8>),
+    /// Until a moment: before [`NOW_MS`], at it, or later.
+    PutUntil(Vec<u8>, Vec<u8>, u64),
     Delete(Vec<u8>),
     /// Of the keys from the first on and before the second.
     DeleteRange(Vec<u8>, Vec<u8>),
@@ -23,6 +26,7 @@ impl Write {
     pub(crate) fn add_to(&self, batch: &mut Batch) {
         match self {
             Write::Put(key, value) => batch.put(key, value),
+            Write::PutUntil(key, value, until) => batch.put_until(key, value, *until),
             Write::Delete(key) => batch.delete(key),
             Write::DeleteRange(from, to) => batch.delete_range(from, to),
         }
@@ -31,13 +35,29 @@ impl Write {
     pub(crate) fn apply(&self, model: &mut Model) {
         match self {
             Write::Put(key, value) => drop(model.insert(key.clone(), value.clone())),
-            Write::Delete(key) => drop(model.remove(key)),
+            Write::PutUntil(key, value, until) if *until > NOW_MS => {
+                drop(model.insert(key.clone(), value.clone()));
+            }
+            Write::PutUntil(key, ..) | Write::Delete(key) => drop(model.remove(key)),
             Write::DeleteRange(from, to) => model.retain(|key, _| !(from <= key && key < to)),
         }
     }
 }
 
 pub(crate) const DIR: &str = "/store";
+
+/// The time of a clock that stands still.
+pub(crate) const NOW_MS: u64 = 1_000;
+
+/// That clock.
+pub(crate) fn still() -> Clock {
+    Clock::Custom(Arc::new(|| NOW_MS))
+}
+
+/// A write of a value that has expired, expires just now, or will.
+pub(crate) fn put_until(draw: &mut Draw, key: Vec<u8>, value: Vec<u8>) -> Write {
+    Write::PutUntil(key, value, NOW_MS - 1 + draw.below(3) as u64)
+}
 
 /// Options with which little is enough for many tables.
 pub(crate) fn tiny() -> Options {

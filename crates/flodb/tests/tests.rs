@@ -23,6 +23,7 @@ mod disk;
 mod drop_filter;
 mod dump;
 mod engine;
+mod expiry;
 mod faults;
 mod file_set;
 mod filter_policy;
