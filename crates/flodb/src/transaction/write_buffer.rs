@@ -333,7 +333,7 @@ mod tests {
 
     fn put_and_get(buffer: &mut WriteBuffer, order: &Comparator, n: u32) {
         let key = n.wrapping_mul(0x85eb_ca6b).to_be_bytes();
-        buffer.get(&key, hash(&key), order);
+        buffer.get(&key, hash(&key), order, 0);
         buffer.push(Write { kind: Kind::Put, key: &key, value: b"" }, hash(&key), order);
     }
 
@@ -346,7 +346,7 @@ mod tests {
                 delete_range(buffer, order, n);
                 put_and_get(buffer, order, n);
             }
-            buffer.sorted(order);
+            buffer.sorted(order, 0);
         };
         // Each fourth delete is taken back, one by one.
         let returns = |buffer: &mut WriteBuffer, order: &Comparator, ranges| {
@@ -364,7 +364,7 @@ mod tests {
             (0..ranges).for_each(|n| delete_range(buffer, order, n));
             for len in (0..ranges as usize).rev() {
                 buffer.truncate(len, order);
-                buffer.get(b"k", hash(b"k"), order);
+                buffer.get(b"k", hash(b"k"), order, 0);
             }
         };
         type Act = fn(&mut WriteBuffer, &Comparator, u32);
