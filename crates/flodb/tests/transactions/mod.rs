@@ -427,7 +427,8 @@ fn a_transaction_that_is_too_large_is_refused_write_by_write() {
 #[test]
 fn a_full_disk_refuses_a_commit_and_takes_the_next() {
     let disk = MemFs::new();
-    let db = open(&disk, idle());
+    // The log finds the disk full: no memtable is full before.
+    let db = open(&disk, Options { memtable_bytes: 1 << 20, ..idle() });
     db.put(b"x", b"0").unwrap();
     disk.set_capacity(30 * 4096);
     let mut count = 0_u8;
