@@ -8,7 +8,7 @@
 //! The entry at index i has the sequence number of the record's LSN plus i; a record is longer
 //! than its count, so no number comes twice. A tombstone has no value length and no value. The
 //! value of a range tombstone is the first key that stays. A value that expires has its moment in
-//! front, see `expiry`.
+//! front, see `expiry`. An operand is as a value.
 
 use crate::coding::{Reader, put_string, put_varint};
 use crate::expiry;
@@ -24,6 +24,8 @@ pub struct Batch {
     ranges: u64,
     /// Whether some of them, or of those that were taken back, expire.
     has_expiring: bool,
+    /// The same of operands.
+    has_operands: bool,
 }
 
 /// One write of a [`Batch`], as [`Batch::iter`] gives it.
@@ -45,6 +47,13 @@ pub enum BatchWrite<'a> {
         value: &'a [u8],
         /// When, in milliseconds since 1970.
         expires_ms: u64,
+    },
+    /// Adds an operand to what the key has.
+    Merge {
+        /// This key.
+        key: &'a [u8],
+        /// The operand.
+        operand: &'a [u8],
     },
     /// Removes a key.
     Delete {
@@ -124,6 +133,24 @@ impl Batch {
         self.push(Write { kind: Kind::PutExpiring, key, value: &value });
     }
 
+    /// Adds an operand to what `key` has: see [`Db::merge`](crate::Db::merge).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Batch, Counter, Db, Options, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let options = Options::new().merge_operator(Counter);
+    /// # let db = Db::open_in(fs, "/store".as_ref(), options)?;
+    /// let mut batch = Batch::new();
+    /// batch.put(b"page/1", b"text");
+    /// batch.merge(b"pages", &1_i64.to_le_bytes());
+    /// db.write(&batch, WriteOptions::default())?;
+    /// assert_eq!(db.get(b"pages")?, Some(1_i64.to_le_bytes().to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    pub fn merge(&mut self, key: &[u8], operand: &[u8]) {
+        self.push(Write { kind: Kind::Merge, key, value: operand });
+    }
+
     /// Removes `key`.
     ///
     /// ```
@@ -175,6 +202,7 @@ impl Batch {
         self.count += other.count;
         self.ranges += other.ranges;
         self.has_expiring |= other.has_expiring;
+        self.has_operands |= other.has_operands;
     }
 
     /// Removes all writes, and keeps the memory.
@@ -190,7 +218,7 @@ impl Batch {
         self.entries.clear();
         self.count = 0;
         self.ranges = 0;
-        self.has_expiring = false;
+        (self.has_expiring, self.has_operands) = (false, false);
     }
 
     /// How many writes there are.
@@ -232,9 +260,9 @@ impl Batch {
     ///     .iter()
     ///     .map(|write| match write {
     ///         BatchWrite::Put { key, .. } | BatchWrite::PutUntil { key, .. } => key,
-    ///         BatchWrite::Delete { key } => key,
+    ///         BatchWrite::Delete { key } | BatchWrite::Merge { key, .. } => key,
     ///         BatchWrite::DeleteRange { from, .. } => from,
-    ///         _ => unreachable!("there are four kinds"),
+    ///         _ => unreachable!("there are five kinds"),
     ///     })
     ///     .collect();
     /// assert_eq!(keys, [&b"key"[..], b"old"]);
@@ -248,6 +276,7 @@ impl Batch {
                 let (expires_ms, value) = expiry::split_whole(value);
                 BatchWrite::PutUntil { key, value, expires_ms }
             }
+            Kind::Merge => BatchWrite::Merge { key, operand: value },
             Kind::Blob => unreachable!("values leave a batch only when tables are written"),
         })
     }
@@ -270,6 +299,7 @@ impl Batch {
         self.count += 1;
         self.ranges += u64::from(write.kind == Kind::DeleteRange);
         self.has_expiring |= write.kind == Kind::PutExpiring;
+        self.has_operands |= write.kind == Kind::Merge;
     }
 
     /// Takes room for so many bytes of writes.
@@ -297,6 +327,11 @@ impl Batch {
     /// Whether some of them may expire.
     pub(crate) fn has_expiring(&self) -> bool {
         self.has_expiring
+    }
+
+    /// Whether some of them may be operands.
+    pub(crate) fn has_operands(&self) -> bool {
+        self.has_operands
     }
 
     /// The count, as the payload begins.
@@ -384,12 +419,14 @@ mod tests {
         batch.delete(b"gone");
         batch.delete_range(b"from", b"to");
         batch.put_until(b"until", b"then", 1 << 40);
+        batch.merge(b"sum", b"1");
         let shown: Vec<_> = batch.iter().collect();
         let expected = [
             BatchWrite::Put { key: b"", value: b"value" },
             BatchWrite::Delete { key: b"gone" },
             BatchWrite::DeleteRange { from: b"from", to: b"to" },
             BatchWrite::PutUntil { key: b"until", value: b"then", expires_ms: 1 << 40 },
+            BatchWrite::Merge { key: b"sum", operand: b"1" },
         ];
         assert_eq!(shown, expected);
     }

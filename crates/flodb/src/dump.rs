@@ -29,8 +29,8 @@ const SEGMENT_SUFFIX: &str = ".wal";
 pub enum Item<'a> {
     /// A write: an entry of a table, or of a record of the log or of a blob file.
     Write {
-        /// What it did: `put`, `put-until`, `delete`, or `delete-range`; `put-blob` where a table
-        /// has the place of a value in a blob file.
+        /// What it did: `put`, `put-until`, `merge`, `delete`, or `delete-range`; `put-blob` where
+        /// a table has the place of a value in a blob file.
         kind: &'static str,
         /// Its sequence number.
         sequence: u64,
@@ -101,6 +101,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::DeleteRange => "delete-range",
         Kind::Blob => "put-blob",
         Kind::PutExpiring => "put-until",
+        Kind::Merge => "merge",
     }
 }
 
@@ -111,7 +112,7 @@ fn write<'a>(sequence: u64, kind: Kind, key: &'a [u8], stored: &'a [u8]) -> Opti
             let (expires_ms, value) = expiry::split(stored)?;
             (Some(expires_ms), value)
         }
-        Kind::Put | Kind::Blob | Kind::Delete | Kind::DeleteRange => (None, stored),
+        Kind::Put | Kind::Blob | Kind::Merge | Kind::Delete | Kind::DeleteRange => (None, stored),
     };
     Some(Item::Write { kind: kind_name(kind), sequence, key, value, expires_ms })
 }
@@ -206,6 +207,8 @@ fn changes(edit: &VersionEdit) -> Vec<String> {
     let known = numbers.iter().filter_map(|(what, number)| Some((what, (*number)?)));
     changes.extend(known.map(|(what, number)| format!("{what} {number}")));
     changes.extend(log_id);
+    let operator = edit.merge_operator.iter();
+    changes.extend(operator.map(|name| format!("the merge operator is {name}")));
     changes.extend(edit.has_expiries.then(|| "values may expire".to_owned()));
     changes.extend(edit.options.as_ref().map(|options| format!("it is written with {options}")));
     changes.extend(

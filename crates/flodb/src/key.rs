@@ -36,11 +36,13 @@ pub(crate) enum Kind {
     Blob = 3,
     /// Stored a value that expires: before it is the moment, see `expiry`. Never in a blob file.
     PutExpiring = 4,
+    /// Added an operand to what the key has, see `merge`.
+    Merge = 5,
 }
 
 impl Kind {
     /// The largest: a seek to this trailer finds all kinds of a sequence.
-    pub(crate) const LAST: Kind = Kind::PutExpiring;
+    pub(crate) const LAST: Kind = Kind::Merge;
 
     /// That of bounds in files that are no entries: separators and open bounds.
     pub(crate) const BOUND: Kind = Kind::DeleteRange;
@@ -53,14 +55,21 @@ impl Kind {
             2 => Some(Kind::DeleteRange),
             3 => Some(Kind::Blob),
             4 => Some(Kind::PutExpiring),
+            5 => Some(Kind::Merge),
             _ => None,
         }
     }
 
-    /// Whether the key has a value, as long as that is not expired.
+    /// Whether the key has this value, as long as that is not expired. Not an operand.
     #[inline]
     pub(crate) fn is_value(self) -> bool {
         matches!(self, Kind::Put | Kind::Blob | Kind::PutExpiring)
+    }
+
+    /// Whether it removes: a key, or a range.
+    #[inline]
+    pub(crate) fn is_removal(self) -> bool {
+        matches!(self, Kind::Delete | Kind::DeleteRange)
     }
 }
 

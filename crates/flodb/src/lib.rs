@@ -28,6 +28,7 @@
 //! | open a store, and choose its options | [`Db::open`], [`Options`] |
 //! | write one key | [`Db::put`], [`Db::delete`] |
 //! | write a key by what it has | [`Db::update`], [`Db::compare_and_swap`], [`Db::fetch_and_add`] |
+//! | add to a value without reading it | [`Db::merge`], [`MergeOperator`] |
 //! | let a value expire | [`Db::put_with_ttl`], [`Db::expire`] |
 //! | remove all keys of a range | [`Db::delete_range`] |
 //! | write many keys as one | [`Batch`], [`Db::write`] |
@@ -96,6 +97,7 @@ mod key;
 mod manifest;
 mod memory_budget;
 mod memtable;
+mod merge;
 mod open_blob;
 mod open_table;
 mod options;
@@ -128,6 +130,7 @@ pub use iterator::{Iter, KeyRange, Keys, Range};
 pub use key::{Comparator, Compare};
 pub use keyrack_concurrent::Change;
 pub use keyrack_store::{Durability, FileSet, WriteOptions};
+pub use merge::{Append, Counter, MergeOperator, SetUnion};
 pub use options::Options;
 pub use prefix_extractor::{PrefixExtractor, PrefixRule};
 pub use repair::{RepairReport, repair};

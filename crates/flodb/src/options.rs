@@ -7,9 +7,11 @@ use crate::compress::Compression;
 use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
+use crate::merge::MergeOperator;
 use crate::prefix_extractor::PrefixExtractor;
 use crate::version::LAST_LEVEL;
 use keyrack_store::Durability;
+use std::sync::Arc;
 
 /// Bytes of a memtable, at least.
 pub(crate) const MEMTABLE_BYTES_MIN: usize = 64 << 10;
@@ -123,6 +125,10 @@ pub struct Options {
     /// measurements of the memory component alone, as FloDB's `DUMMY_PERSIST`; only with
     /// [`Durability::None`].
     pub discards_memtables: bool,
+    /// What operands make of values, see [`Db::merge`](crate::Db::merge): none. Its name is stored
+    /// with the first operand; from then on the store opens only with the same. The operators of
+    /// this crate are found by that name.
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// What time it is, for values that expire: the clock of the system. Not stored.
     pub clock: Clock,
     /// Whether point reads are counted by the level that answered them: no. [`Db::stats`] then has
@@ -163,6 +169,7 @@ impl Default for Options {
             compaction_threads: 1,
             paranoid_checks: false,
             discards_memtables: false,
+            merge_operator: None,
             clock: Clock::System,
             counts_reads: false,
         }

@@ -21,10 +21,13 @@
 //! range begins, and where a table of the level below does, so that a wide range becomes no table
 //! that shares keys with all of that level.
 //!
+//! **Operands** up to the oldest moment are put together with what is below them, see `fold`.
+//!
 //! **Blob files** take the values that are large enough, see `blob_output`. The values of blob
 //! files that are mostly dead are written anew, wherever their entries come along.
 
 use super::blob_output::BlobOutput;
+use super::fold::Operand;
 use super::stats::Counters;
 use super::{DropFilter, Inner};
 use crate::blob::{BlobIndex, Due};
@@ -138,6 +141,7 @@ impl Inner {
             numbers,
             blobs,
             value,
+            operands: Vec::new(),
         };
         let result = output
             .write(entries, hiding.as_ref())
@@ -254,9 +258,9 @@ impl PendingTombstones {
     }
 }
 
-struct Output<'a> {
-    inner: &'a Inner,
-    options: BuildOptions<'a>,
+pub(super) struct Output<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) options: BuildOptions<'a>,
     tombstones: PendingTombstones,
     writer: Option<(u64, PathBuf, TableWriter)>,
     /// The memory of the table in work.
@@ -269,7 +273,9 @@ struct Output<'a> {
     numbers: Vec<FileNumber>,
     blobs: BlobOutput<'a>,
     /// The value of a blob file that was read last.
-    value: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    /// See `fold`.
+    pub(super) operands: Vec<Operand>,
 }
 
 impl Output<'_> {
@@ -291,6 +297,7 @@ impl Output<'_> {
             })?;
             let same = !first && order.user(entry.user, &last) == Ordering::Equal;
             if !same {
+                self.end_operands(&last, tombstone.is_some())?;
                 last.clear();
                 last.extend_from_slice(entry.user);
                 (first, covered) = (false, false);
@@ -300,19 +307,26 @@ impl Output<'_> {
             // A compaction that ended before its last part has left it in two levels.
             let repeated = same && entry.sequence == last_sequence;
             last_sequence = entry.sequence;
-            let hidden = covered || repeated || tombstone > Some(entry.sequence);
-            covered |= entry.sequence <= self.options.oldest;
+            let is_old = entry.sequence <= self.options.oldest;
+            let mut hidden = covered || repeated || tombstone > Some(entry.sequence);
+            if !hidden && !self.operands.is_empty() && entry.kind != Kind::Merge {
+                hidden = self.fold_over(&entry, value)?;
+            }
+            covered |= is_old && entry.kind != Kind::Merge;
             if !hidden {
                 match entry.kind {
                     Kind::Put | Kind::Blob => self.add_unless_dropped(&entry, key, value)?,
                     Kind::PutExpiring => self.add_unless_expired(&entry, key, value)?,
                     Kind::Delete => self.add_tombstone(&entry)?,
+                    Kind::Merge if is_old => self.gather(&entry, value)?,
+                    Kind::Merge => self.add(key, value)?,
                     // It comes with the ranges.
                     Kind::DeleteRange => {}
                 }
             }
             entries.next()?;
         }
+        self.end_operands(&last, tombstone.is_some())?;
         self.stop_between(None)
     }
 
@@ -393,7 +407,12 @@ impl Output<'_> {
 
     /// Adds an entry that is not hidden, or what stays of it when the filter drops it.
     #[inline]
-    fn add_unless_dropped(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(super) fn add_unless_dropped(
+        &mut self,
+        entry: &Parsed<'_>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
         let is_seen_by_all = entry.kind.is_value() && entry.sequence <= self.options.oldest;
         let filter = self.options.dropped.filter(|_| is_seen_by_all);
         let is_dropped = match filter {
@@ -460,7 +479,7 @@ impl Output<'_> {
     }
 
     /// The value of an entry that has the blob index `index`.
-    fn read_value<'b>(
+    pub(super) fn read_value<'b>(
         &self,
         entry: &Parsed<'_>,
         index: &[u8],
@@ -470,7 +489,7 @@ impl Output<'_> {
         files.value(index, (entry.user, entry.sequence), true, buffer)
     }
 
-    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let writer = self.begin()?;
         writer.add(key, value)?;
         let written = writer.written_bytes();

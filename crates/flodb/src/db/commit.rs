@@ -117,9 +117,7 @@ impl Inner {
         let Some(writes) = checks.writes.filter(|writes| !writes.is_empty()) else {
             return self.commit_reads(options);
         };
-        if writes.batch().has_expiring() {
-            self.use_expiries()?;
-        }
+        self.use_kinds(writes.batch())?;
         self.admit(RECORD_BYTES + writes.batch().entries().len())?;
         let since = if checks.are_long() { self.check(checks, since)? } else { since };
         #[cfg(test)]

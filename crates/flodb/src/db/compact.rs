@@ -191,7 +191,8 @@ fn with_obsolete_entries(
             let (first, last) = (Some(file.first()), Some(file.last()));
             let is_over =
                 || file.deletes > 0 && !read_state.version.overlaps_below(level, first, last);
-            let may_have = meta.replaced > 0 || is_over();
+            let is_last = || !read_state.version.overlaps_below(level, first, last);
+            let may_have = meta.replaced > 0 || is_over() || meta.operands > 0 && is_last();
             // Of a table from outside, all entries are of one moment, and none is replaced.
             let is_seen = file.sequence_min > oldest || file.sequence.is_some();
             let is_expired = file.expiries.has_expired(expired_ms);
@@ -387,7 +388,7 @@ impl<'a> CompactionJob<'a> {
         let ranges = self.range_tombstones();
         let seen = ranges.iter().filter(|range| range.sequence <= self.oldest);
         let hiding = RangeTombstoneIndex::new(seen.cloned(), &inner.options.comparator);
-        let parts = compaction.parts(&inner.options.compaction());
+        let parts = self.parts();
         parts.iter().try_for_each(|part| self.run_part(part, &ranges, hiding.as_ref()))?;
         if compaction.level == 0 && compaction.output_level > 0 {
             inner.compaction.throughput.record_level0(begin_ns, self.upper_bytes());
@@ -400,6 +401,17 @@ impl<'a> CompactionJob<'a> {
         Counters::add(&level.lower_tables, compaction.inputs[1].len() as u64);
         Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
         Ok(())
+    }
+
+    /// The parts. There is one where upper tables have operands: between two parts, a reader would
+    /// find an operand above a value that it is part of already.
+    fn parts(&self) -> Vec<Range<usize>> {
+        let lower = self.compaction.inputs[1].len();
+        let [upper, _] = self.inputs(&(lower..lower));
+        if upper.iter().any(|table| table.table().meta().operands > 0) {
+            return std::iter::once(0..lower).collect();
+        }
+        self.compaction.parts(&self.inner.options.compaction())
     }
 
     /// Merges a part, and installs it.

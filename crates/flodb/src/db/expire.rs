@@ -6,7 +6,7 @@
 
 use super::background_error::is_retryable;
 use super::{Db, Inner};
-use crate::batch::Write;
+use crate::batch::{Batch, Write};
 use crate::checksum::hash;
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
@@ -166,6 +166,19 @@ impl Db {
 }
 
 impl Inner {
+    /// Sees to it that the manifest says which kinds of writes the log may have because of a batch.
+    /// No lock of a key is held.
+    #[inline]
+    pub(super) fn use_kinds(&self, batch: &Batch) -> Result<()> {
+        if batch.has_expiring() {
+            self.use_expiries()?;
+        }
+        if batch.has_operands() {
+            self.use_operands()?;
+        }
+        Ok(())
+    }
+
     /// Sees to it that the manifest says that values may expire. No lock of a key is held.
     pub(super) fn use_expiries(&self) -> Result<()> {
         if self.expiries.is_used() {

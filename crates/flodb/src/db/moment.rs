@@ -15,6 +15,7 @@ use crate::iterator::{
     Bounds, Child, Iter, LevelCursor, Merge, TombstoneSource, VisibleTombstones,
 };
 use crate::key::Comparator;
+use crate::merge::Merges;
 use crate::open_table::OpenTable;
 use crate::prefix_filter::PrefixReads;
 use crate::read_state::ReadState;
@@ -34,7 +35,7 @@ pub(crate) struct Moment {
     options: ReadOptions,
     prefixes: Option<Arc<PrefixReads>>,
     /// A reference of the store's count of iterators.
-    iterators: Arc<()>,
+    iterators: Arc<Merges>,
 }
 
 impl Inner {

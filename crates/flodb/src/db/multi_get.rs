@@ -51,6 +51,15 @@ struct Probe<'a, 'g> {
 }
 
 impl Probe<'_, '_> {
+    /// Whether the newest entry is an operand.
+    fn is_operand(&self) -> bool {
+        match &self.place {
+            Place::InMemtable(kind, _) => *kind == Kind::Merge,
+            Place::InTable(hit, _) => hit.kind == Kind::Merge,
+            Place::Sought | Place::Maybe(..) => false,
+        }
+    }
+
     fn is_sought(&self) -> bool {
         matches!(self.place, Place::Sought)
     }
@@ -127,6 +136,10 @@ impl Inner {
         let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
         let time_ms = self.time_ms(snapshot);
         let one_by_one = keys.len() == 1 || has_range_tombstones(&read_state);
+        let target_of = |key| Target {
+            time_ms: Some(time_ms),
+            ..Target::new((key, hash(key)), sequence, None, ReadOptions::default())
+        };
         for (group, keys) in keys.chunks(GROUP).enumerate() {
             let first = group * GROUP;
             if !one_by_one {
@@ -137,6 +150,14 @@ impl Inner {
                     .collect();
                 if self.look_up(&read_state, sequence, &mut probes, &guard).is_ok() {
                     for (at, probe) in probes.iter().enumerate() {
+                        if probe.is_operand() {
+                            let value = |value: &[u8]| visit(first + at, Some(value));
+                            let target = target_of(probe.key);
+                            if self.get_in(&read_state, target, value)?.is_none() {
+                                visit(first + at, None);
+                            }
+                            continue;
+                        }
                         self.count_probe(probe, &read_state);
                         probe.give(&read_state, time_ms, |value| visit(first + at, value))?;
                     }
@@ -145,11 +166,7 @@ impl Inner {
             }
             // Gives the values before the failure, if there is one.
             for (at, key) in keys.iter().enumerate() {
-                let options = ReadOptions::default();
-                let target = Target {
-                    time_ms: Some(time_ms),
-                    ..Target::new((key, hash(key)), sequence, None, options)
-                };
+                let target = target_of(key);
                 let give = |value: &[u8]| visit(first + at, Some(value));
                 if self.get_in(&read_state, target, give)?.is_none() {
                     visit(first + at, None);

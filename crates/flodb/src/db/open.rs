@@ -29,6 +29,7 @@ use crate::key::{Kind, SEQUENCE_MAX};
 use crate::manifest::{CURRENT, LOCK, LOG_DIR, Manifest, State};
 use crate::memory_budget::{Charge, Holder, MemoryBudget};
 use crate::memtable::{Memtable, MemtablePool};
+use crate::merge::Merges;
 use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::options::Options;
@@ -187,7 +188,14 @@ impl Inner {
         // And what the store is written with from here on.
         let options = Some(self.options.to_store());
         let has_expiries = self.expiries.is_used();
-        manifest.log(&VersionEdit { log_id, has_expiries, options, ..VersionEdit::default() })?;
+        let merge_operator = self.merges().stored_name().map(str::to_owned);
+        manifest.log(&VersionEdit {
+            log_id,
+            has_expiries,
+            merge_operator,
+            options,
+            ..VersionEdit::default()
+        })?;
         let live: HashSet<u64> = manifest.state().version.numbers().collect();
         for path in manifest.obsolete(|| live)? {
             self.fs.remove_file(&path)?;
@@ -243,6 +251,7 @@ pub(crate) fn assemble(
         Access::Read => read_log(&fs, dir, &options, &state, &mut replay)?,
     };
     let last_replayed = replay.last;
+    let has_operands = replay.has_operands;
     // Without it a repair or an earlier failure has left a log.
     let has_expiries = state.has_expiries || replay.has_expiries;
     replay.memtables.iter().for_each(|memtable| budget.add_memtable(memtable));
@@ -264,6 +273,7 @@ pub(crate) fn assemble(
     let garbage = Arc::new(Garbage::default());
     let (version, blobs) = (Arc::clone(&state.version), Arc::new(blobs));
     let read_state = ReadState::new(memtables, version, levels, blobs, &garbage);
+    let merges = merges_of(&options, &state, &read_state, has_operands, dir)?;
     let errors = BackgroundErrors::new();
     let directory_lock = access.into_lock(dir, &errors);
     Ok(Inner {
@@ -271,7 +281,7 @@ pub(crate) fn assemble(
         dir: dir.to_owned(),
         write_path: WritePath::new(log, recovered, last_replayed),
         read_path: ReadPath::new(read_state),
-        tables: TableSet::new(manifest, deleter, reader, fixed),
+        tables: TableSet::new(manifest, deleter, reader, fixed, merges),
         compaction: CompactionState::new(options.table_bytes_per_second),
         errors,
         signal: Signal::default(),
@@ -284,6 +294,20 @@ pub(crate) fn assemble(
         directory_lock,
         options,
     })
+}
+
+/// The merge operator of a store, whose log has operands if `has_operands`.
+fn merges_of(
+    options: &Options,
+    state: &State,
+    read_state: &ReadState,
+    has_operands: bool,
+    dir: &Path,
+) -> Result<Merges> {
+    let mut tables = read_state.levels.iter().flat_map(|tables| tables.iter());
+    let has_operands = has_operands || tables.any(|table| table.table().meta().operands > 0);
+    let given = options.merge_operator.clone();
+    Merges::new(given, state.merge_operator.as_deref(), has_operands, dir)
 }
 
 /// Makes the directory if it is missing, and sees to it that its name lasts. Nothing to do where
@@ -333,6 +357,8 @@ struct Replay<'a> {
     last: u64,
     /// Whether some of the writes expire.
     has_expiries: bool,
+    /// The same of operands.
+    has_operands: bool,
 }
 
 impl<'a> Replay<'a> {
@@ -349,6 +375,7 @@ impl<'a> Replay<'a> {
             next: from,
             last: 0,
             has_expiries: false,
+            has_operands: false,
         }
     }
 
@@ -383,6 +410,7 @@ impl<'a> Replay<'a> {
         let mut room = room.expect("it is laid out for the record, or has room up to its size");
         for (sequence, write) in (position..).zip(writes) {
             self.has_expiries |= write.kind == Kind::PutExpiring;
+            self.has_operands |= write.kind == Kind::Merge;
             if !write.is_void(&self.options.comparator) {
                 room.insert(sequence, write.kind, write.key, write.value, hash(write.key));
             }

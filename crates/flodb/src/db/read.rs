@@ -328,6 +328,8 @@ enum Search<R, F> {
     Done(Option<R>),
     /// Ranges have to be minded; nothing was visited.
     RangeTombstones(Option<F>),
+    /// The newest entry is an operand; nothing was visited.
+    Operands(Option<F>),
 }
 
 /// Reads the value of a blob file that has the blob index `index`, and lends it to `visit`.
@@ -454,6 +456,7 @@ impl Inner {
             Search::RangeTombstones(visit) => {
                 self.search_with_tombstones(read_state, target, visit)
             }
+            Search::Operands(visit) => self.get_merged(read_state, target, visit),
         }
     }
 
@@ -468,6 +471,7 @@ impl Inner {
         match self.search::<_, _, true>(read_state, target, visit)? {
             Search::Done(answer) => Ok(answer),
             Search::RangeTombstones(_) => Ok(None),
+            Search::Operands(visit) => self.get_merged(read_state, target, visit),
         }
     }
 
@@ -480,26 +484,15 @@ impl Inner {
         target: Target<'_>,
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
-        let Target { key, hash, sequence, options, leaves_value, .. } = target;
+        let Target { key, hash, sequence, options, .. } = target;
         read_state.prefetch(hash, sequence);
         let located = locate(read_state, &target);
-        // What is older than `floor` was removed with a range.
-        let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| match kind {
-            Kind::Put if written >= floor => Ok(visit.take().map(|visit| visit(value))),
-            Kind::Blob if written >= floor && leaves_value => {
-                Ok(visit.take().map(|visit| visit(&[])))
-            }
-            Kind::Blob if written >= floor => {
-                let verify = options.verify_checksums;
-                visit_blob(read_state, value, (key, written), verify, visit.take())
-            }
-            Kind::PutExpiring if written >= floor => {
-                let value = self.unless_expired(&target, value)?;
-                Ok(value.and_then(|value| Some(visit.take()?(value))))
-            }
-            Kind::Put | Kind::Blob | Kind::PutExpiring | Kind::Delete | Kind::DeleteRange => {
-                Ok(None)
-            }
+        let mut is_operand = false;
+        let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| {
+            // What is older was removed with a range.
+            let kind = if written >= floor { kind } else { Kind::Delete };
+            is_operand = kind == Kind::Merge && !target.leaves_value;
+            self.show(read_state, &target, (kind, written, value), &mut visit)
         };
         for memtable in read_state.memtables_at(sequence) {
             if !TOMBSTONES && memtable.has_range_tombstones() {
@@ -513,6 +506,9 @@ impl Inner {
                 self.count_read(|reads| {
                     if memtable.has_hash_level() { &reads.hash } else { &reads.ordered }
                 });
+                if is_operand {
+                    return Ok(Search::Operands(visit));
+                }
                 return Ok(Search::Done(found.transpose()?.flatten()));
             }
         }
@@ -536,6 +532,9 @@ impl Inner {
             if found.is_some() || floor > 0 {
                 remember_answer(true);
                 self.count_read(|reads| &reads.tables);
+                if is_operand {
+                    return Ok(Search::Operands(visit));
+                }
                 return Ok(Search::Done(found.transpose()?.flatten()));
             }
         }
@@ -544,10 +543,37 @@ impl Inner {
         Ok(Search::Done(None))
     }
 
+    /// Shows the newest entry of the target: lends its value, if it has one. An operand has none by
+    /// itself, but its key is there.
+    #[inline(always)]
+    fn show<R, F: FnOnce(&[u8]) -> R>(
+        &self,
+        read_state: &ReadState,
+        target: &Target<'_>,
+        (kind, written, value): (Kind, u64, &[u8]),
+        visit: &mut Option<F>,
+    ) -> Result<Option<R>> {
+        match kind {
+            Kind::Put => Ok(visit.take().map(|visit| visit(value))),
+            Kind::Blob | Kind::Merge if target.leaves_value => {
+                Ok(visit.take().map(|visit| visit(&[])))
+            }
+            Kind::Blob => {
+                let verify = target.options.verify_checksums;
+                visit_blob(read_state, value, (target.key, written), verify, visit.take())
+            }
+            Kind::PutExpiring => {
+                let value = self.unless_expired(target, value)?;
+                Ok(value.and_then(|value| Some(visit.take()?(value))))
+            }
+            Kind::Merge | Kind::Delete | Kind::DeleteRange => Ok(None),
+        }
+    }
+
     /// The value of what is stored of one that expires, if it has not.
     #[cold]
     #[inline(never)]
-    fn unless_expired<'v>(
+    pub(super) fn unless_expired<'v>(
         &self,
         target: &Target<'_>,
         stored: &'v [u8],

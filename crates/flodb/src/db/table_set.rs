@@ -5,6 +5,7 @@ use super::LockRank;
 use super::ranked_lock::RankedMutex;
 use crate::manifest::{FileNumbers, Manifest};
 use crate::memory_budget::Charge;
+use crate::merge::Merges;
 use crate::open_blob::OpenBlob;
 use crate::open_table::{FileDeleter, OpenTable};
 use crate::table::ReaderOptions;
@@ -42,8 +43,8 @@ pub(crate) struct TableSet {
     pub(crate) reader: ReaderOptions,
     /// What does not change of the memory of the store.
     _fixed: Charge,
-    /// Each iterator has a reference.
-    pub(crate) iterators: Arc<()>,
+    /// What iterators need of the store. Each has a reference, and that is how they are counted.
+    pub(crate) iterators: Arc<Merges>,
 }
 
 impl TableSet {
@@ -53,6 +54,7 @@ impl TableSet {
         deleter: Arc<FileDeleter>,
         reader: ReaderOptions,
         fixed: Charge,
+        merges: Merges,
     ) -> Self {
         TableSet {
             ingest_lock: RankedMutex::new(LockRank::Ingest, ()),
@@ -62,7 +64,7 @@ impl TableSet {
             deleter,
             reader,
             _fixed: fixed,
-            iterators: Arc::new(()),
+            iterators: Arc::new(merges),
         }
     }
 

@@ -261,9 +261,7 @@ impl Inner {
             self.check_poison()?;
             return self.sync_if_asked(self.write_path.log.published(), options);
         }
-        if batch.has_expiring() {
-            self.use_expiries()?;
-        }
+        self.use_kinds(batch)?;
         self.admit(RECORD_BYTES + batch.entries().len())?;
         let held = if batch.has_ranges() {
             self.write_path.key_locks.lock_every()

@@ -12,6 +12,9 @@
 //! of its key is before it. Otherwise it is copied while the older ones pass, and the cursor stands
 //! before the key.
 //!
+//! Operands are put together with the value below them when the iterator comes to their key: upward
+//! the cursor goes over them, downward they come before the key is left.
+//!
 //! A value that is in a blob file is read when the iterator comes to stand on its key. One that
 //! expires is copied then, without its expiry, if it has not expired at the time of the iterator.
 //!
@@ -23,6 +26,7 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::expiry;
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, append, parse, user_of};
+use crate::merge::Merges;
 use crate::read_state::ReadState;
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -39,10 +43,13 @@ enum State {
     Lent,
     /// At the copied entry; the merged cursor is before all of its versions.
     Copied,
+    /// At an entry that was put together from several; the merged cursor is at one of them, or
+    /// behind them.
+    Folded,
 }
 
-/// What the cursors read from, and a reference of the store's count of iterators.
-pub(crate) type Kept = (Arc<ReadState>, Arc<()>);
+/// What the cursors read from, and the merge operator, whose references count iterators.
+pub(crate) type Kept = (Arc<ReadState>, Arc<Merges>);
 
 /// An iterator over the keys of a store, in both directions, as they were when it was made. It
 /// starts nowhere.
@@ -71,6 +78,8 @@ pub struct Iter {
     /// Whether values that are in blob files are left there.
     leaves_values: bool,
     seek: Vec<u8>,
+    /// Operands that are to be put together.
+    operands: Vec<Vec<u8>>,
     keeps: Kept,
 }
 
@@ -97,6 +106,7 @@ impl Iter {
             verifies,
             leaves_values: false,
             seek: Vec::new(),
+            operands: Vec::new(),
             keeps,
         }
     }
@@ -141,7 +151,7 @@ impl Iter {
             State::Lent => self.merge.entry().map(|(key, value)| {
                 (user_of(key), if self.is_apart { &self.value[self.value_at..] } else { value })
             }),
-            State::Copied => Some((&self.key, &self.value[self.value_at..])),
+            State::Copied | State::Folded => Some((&self.key, &self.value[self.value_at..])),
         }
     }
 
@@ -359,6 +369,10 @@ impl Iter {
                 placed?;
                 true
             }
+            State::Folded => {
+                self.state = State::Out;
+                self.merge.key().is_some_and(|key| user_of(key) == self.key)
+            }
         };
         self.find_visible_up(is_passed)
     }
@@ -384,6 +398,12 @@ impl Iter {
         match self.state {
             State::Out => return Ok(()),
             State::Copied => {}
+            State::Folded => {
+                self.state = State::Out;
+                self.seek.clear();
+                append(&mut self.seek, &self.key, SEQUENCE_MAX, Kind::LAST);
+                self.merge.seek_before(&self.seek)?;
+            }
             // What is before it of the same key is too new to be visible.
             State::Lent => {
                 self.state = State::Out;
@@ -405,6 +425,9 @@ impl Iter {
             let mut is_hidden = false;
             if entry.sequence <= self.sequence && !is_passed {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
+                if entry.kind == Kind::Merge && !is_hidden {
+                    return self.fold_up();
+                }
                 if entry.kind.is_value() && !is_hidden {
                     if entry.kind == Kind::Put {
                         self.is_apart = false;
@@ -439,21 +462,28 @@ impl Iter {
     /// From the merged cursor's entry back to the first key that is shown.
     fn find_visible_down(&mut self) -> Result<()> {
         self.state = State::Out;
+        self.operands.clear();
         // Whether `key` and `value` hold the newest visible version met so far of the key here, and
         // the sequence number of that version if its value is in a blob file.
         let (mut shown, mut apart) = (false, None);
         let mut hidden = 0;
         while let Some(key) = self.merge.key() {
             let entry = parse(key).ok_or_else(unknown_kind)?;
-            if shown && self.order.user(entry.user, &self.key) != Ordering::Equal {
+            let is_found = shown || !self.operands.is_empty();
+            if is_found && self.order.user(entry.user, &self.key) != Ordering::Equal {
                 break;
             }
-            if !shown && self.bounds.begin_behind(entry.user, &self.order) {
+            if !is_found && self.bounds.begin_behind(entry.user, &self.order) {
                 break;
             }
             let mut is_hidden = false;
             if entry.sequence <= self.sequence {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
+                if entry.kind == Kind::Merge && !is_hidden {
+                    self.gather_down()?;
+                    continue;
+                }
+                self.operands.clear();
                 shown = entry.kind.is_value() && !is_hidden;
                 let expires = entry.kind == Kind::PutExpiring;
                 if shown && expires {
@@ -488,15 +518,86 @@ impl Iter {
                 }
             }
         }
+        self.show_copied(shown, apart)
+    }
+
+    /// Shows the key that the merged cursor has left, if it has a value or operands. The value is
+    /// in `value` if `shown`, or its place in a blob file, if it has the sequence number `apart`.
+    fn show_copied(&mut self, shown: bool, apart: Option<u64>) -> Result<()> {
         if let Some(sequence) = apart {
             let index = self.value.clone();
             let (blobs, key) = (&self.keeps.0.blobs, (&*self.key, sequence));
             let bytes = blobs.value(&index, key, self.verifies, &mut self.value)?.len();
             self.value_at = self.value.len() - bytes;
         }
-        if shown {
-            self.state = State::Copied;
+        if !self.operands.is_empty() {
+            self.fold(shown)?;
+        } else if !shown {
+            return Ok(());
         }
+        self.state = State::Copied;
+        Ok(())
+    }
+
+    /// Takes the operand that the merged cursor is at, and goes on to what is newer.
+    #[cold]
+    #[inline(never)]
+    fn gather_down(&mut self) -> Result<()> {
+        let (key, operand) = self.merge.entry().expect("the merged cursor stands at an entry");
+        self.key.clear();
+        self.key.extend_from_slice(user_of(key));
+        self.operands.push(operand.to_vec());
+        self.merge.prev()
+    }
+
+    /// Puts the operands, the oldest first, on top of the value in `value`, if there is one.
+    fn fold(&mut self, has_value: bool) -> Result<()> {
+        if self.leaves_values {
+            self.value_at = self.value.len();
+            return Ok(());
+        }
+        let below = has_value.then(|| &self.value[self.value_at..]);
+        let operands: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
+        let value = self.keeps.1.merge(&self.key, below, &operands)?;
+        (self.value, self.value_at) = (value, 0);
+        Ok(())
+    }
+
+    /// The merged cursor is at the newest visible entry of a key, which is an operand: puts it
+    /// together with what is below it.
+    #[cold]
+    #[inline(never)]
+    fn fold_up(&mut self) -> Result<()> {
+        self.operands.clear();
+        self.key.clear();
+        let mut has_value = false;
+        while let Some((key, stored)) = self.merge.entry() {
+            let entry = parse(key).ok_or_else(unknown_kind)?;
+            if self.operands.is_empty() {
+                self.key.extend_from_slice(entry.user);
+            }
+            if entry.user != self.key || is_deleted(&mut self.tombstones, entry) {
+                break;
+            }
+            match entry.kind {
+                Kind::Merge => self.operands.push(stored.to_vec()),
+                Kind::Delete | Kind::DeleteRange => break,
+                Kind::Put => {
+                    self.value.clear();
+                    self.value.extend_from_slice(stored);
+                    (self.value_at, has_value) = (0, true);
+                    break;
+                }
+                Kind::Blob | Kind::PutExpiring => {
+                    has_value = self.read_apart()?;
+                    break;
+                }
+            }
+            self.merge.next()?;
+        }
+        self.operands.reverse();
+        self.fold(has_value)?;
+        self.state = State::Folded;
         Ok(())
     }
 

@@ -18,6 +18,7 @@
 //!    17   options: field* of options     25  checksum        varint, may be absent
 //!    18   blob: field* of a blob file    26  blobs           shares, if there are any
 //!    24   has_expiries: nothing          28  expiries        count, first, last, if there are any
+//!    26   merge_operator: its name
 //! ```
 //!
 //! The fields of options and of blob files have the tags of their constants below.
@@ -50,6 +51,7 @@ const LOG_ID: u64 = 16;
 const OPTIONS: u64 = 17;
 const BLOB: u64 = 18;
 const HAS_EXPIRIES: u64 = 24;
+const MERGE_OPERATOR: u64 = 26;
 
 const LEVEL: u64 = 2;
 const NUMBER: u64 = 4;
@@ -131,6 +133,9 @@ impl VersionEdit {
                 put_number(out, tag, value);
             }
         }
+        if let Some(name) = &self.merge_operator {
+            put_bytes(out, MERGE_OPERATOR, name.as_bytes());
+        }
         if self.has_expiries {
             put_bytes(out, HAS_EXPIRIES, &[]);
         }
@@ -177,6 +182,12 @@ impl VersionEdit {
                     let name = String::from_utf8(body.to_vec());
                     let name = name.map_err(|_| Damaged("the comparator's name is not text"))?;
                     once(&mut edit.comparator, name)?;
+                }
+                MERGE_OPERATOR => {
+                    let name = String::from_utf8(body.to_vec());
+                    let name =
+                        name.map_err(|_| Damaged("the merge operator's name is not text"))?;
+                    once(&mut edit.merge_operator, name)?;
                 }
                 LOG_FROM => once(&mut edit.log_from, number(body)?)?,
                 NEXT_FILE => once(&mut edit.next_file, number(body)?)?,
@@ -439,6 +450,7 @@ mod tests {
             last_sequence: Some(300),
             log_id: Some(1 << 63),
             has_expiries: true,
+            merge_operator: Some("sum \u{2264}".to_owned()),
             options: Some(StoredOptions {
                 restart_interval: u64::MAX,
                 blob_bytes_min: 1024,
@@ -510,7 +522,7 @@ mod tests {
                 Err(error) => assert!(matches!(error, Damaged(_)), "{len}: {error:?}"),
             }
         }
-        assert_eq!(whole, 16, "as many as there are fields, none of them included");
+        assert_eq!(whole, 17, "as many as there are fields, none of them included");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) struct State {
     /// Whether the log or a table may hold a value that expires, or ever did. Programs that do not
     /// know such values refuse the manifest of a store with them.
     pub(crate) has_expiries: bool,
+    /// The same of operands: the name of their merge operator.
+    pub(crate) merge_operator: Option<String>,
     /// What the store was last opened for writing with, if the program that did so kept it.
     pub(crate) options: Option<StoredOptions>,
 }
@@ -36,6 +38,7 @@ impl State {
             last_sequence: 0,
             log_id: 0,
             has_expiries: false,
+            merge_operator: None,
             options: None,
         }
     }
@@ -70,8 +73,21 @@ impl State {
         }
         let brings_expiries = added().any(|file| !file.expiries.is_empty());
         let has_expiries = self.has_expiries || edit.has_expiries || brings_expiries;
+        let merge_operator = edit.merge_operator.as_ref().or(self.merge_operator.as_ref()).cloned();
+        if self.merge_operator.is_some() && merge_operator != self.merge_operator {
+            return Err(Invalid("the merge operator gets another name".to_owned()));
+        }
         let options = edit.options.as_ref().or(self.options.as_ref()).cloned();
-        Ok(State { version, log_from, next_file, last_sequence, log_id, has_expiries, options })
+        Ok(State {
+            version,
+            log_from,
+            next_file,
+            last_sequence,
+            log_id,
+            has_expiries,
+            merge_operator,
+            options,
+        })
     }
 
     /// The edit that makes this state of an empty one.
@@ -85,6 +101,7 @@ impl State {
             last_sequence: Some(self.last_sequence),
             log_id: (self.log_id != 0).then_some(self.log_id),
             has_expiries: self.has_expiries,
+            merge_operator: self.merge_operator.clone(),
             options: self.options.clone(),
             added: (0..LEVELS).flat_map(files).map(|(level, file)| (level, file.clone())).collect(),
             deleted: Vec::new(),

@@ -397,7 +397,7 @@ impl Size {
         let plain = OVERHEAD_BYTES + key_bytes + value_bytes;
         let all = match kind {
             Kind::DeleteRange => link_offset(plain) + size_of::<Link>(),
-            Kind::Put | Kind::Delete | Kind::Blob | Kind::PutExpiring => plain,
+            Kind::Put | Kind::Delete | Kind::Blob | Kind::PutExpiring | Kind::Merge => plain,
         };
         Size { entries: 1, bytes: all.next_multiple_of(UNIT_BYTES) }
     }

@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 use crate::key::SPACES_ORDER;
 use keyrack_store::Durability;
 
+/// Bytes of the name of a merge operator.
+const NAME_BYTES_MAX: usize = 255;
+
 impl Options {
     /// Refuses a value that no store can have, by the name of its option and with what would do.
     ///
@@ -48,6 +51,10 @@ impl Options {
             return refuse("filter_policy: the name of a rule must have 1 to 255 bytes".to_owned());
         }
         self.check_prefixes()?;
+        let operator = self.merge_operator.as_ref();
+        if operator.is_some_and(|it| it.name().is_empty() || it.name().len() > NAME_BYTES_MAX) {
+            return refuse("merge_operator: the name must have 1 to 255 bytes".to_owned());
+        }
         if self.discards_memtables && self.durability != Durability::None {
             let got = self.durability;
             return refuse(format!(

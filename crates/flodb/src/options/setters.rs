@@ -7,8 +7,10 @@ use crate::compress::Compression;
 use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
+use crate::merge::MergeOperator;
 use crate::prefix_extractor::PrefixExtractor;
 use keyrack_store::Durability;
+use std::sync::Arc;
 
 impl Options {
     /// Sets [`comparator`](field@Options::comparator).
@@ -343,6 +345,18 @@ impl Options {
     #[must_use]
     pub fn discards_memtables(self, discards_memtables: bool) -> Self {
         Options { discards_memtables, ..self }
+    }
+
+    /// Sets [`merge_operator`](field@Options::merge_operator).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Counter, Options};
+    /// let options = Options::new().merge_operator(Counter);
+    /// assert!(options.merge_operator.is_some());
+    /// ```
+    #[must_use]
+    pub fn merge_operator(self, operator: impl MergeOperator + 'static) -> Self {
+        Options { merge_operator: Some(Arc::new(operator)), ..self }
     }
 
     /// Sets [`clock`](field@Options::clock).

@@ -164,8 +164,8 @@ impl Planner<'_, '_> {
         let version = Arc::new(version);
         let has_expiries =
             base.has_expiries || files.iter().any(|(_, file)| !file.expiries.is_empty());
-        let state = State { version, log_from, next_file, last_sequence, log_id, ..base };
-        let state = State { has_expiries, ..state };
+        let state =
+            State { version, log_from, next_file, last_sequence, log_id, has_expiries, ..base };
         let (gone, renamed, losses) = (self.gone, self.renamed, self.losses);
         Ok(Plan { state, gone, renamed, losses, log_records, is_needed })
     }

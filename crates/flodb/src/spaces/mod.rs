@@ -27,6 +27,7 @@ mod catalog;
 mod expire;
 mod iter;
 mod key;
+mod merge;
 mod order;
 mod range;
 mod space;

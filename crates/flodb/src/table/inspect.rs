@@ -241,7 +241,8 @@ impl Seen {
         meta.largest.clear();
         meta.largest.extend_from_slice(internal_key);
         meta.entries += 1;
-        meta.deletes += u64::from(!parsed.kind.is_value());
+        meta.deletes += u64::from(parsed.kind.is_removal());
+        meta.operands += u64::from(parsed.kind == Kind::Merge);
         if let Some(index) = BlobIndex::take(value).filter(|_| parsed.kind == Kind::Blob) {
             add_share(&mut meta.blobs, index, parsed.user);
         }

@@ -31,7 +31,8 @@ const TAG_LARGEST: u64 = 12;
 const TAG_RANGE_DELETES: u64 = 13;
 const TAG_BLOBS: u64 = 14;
 const TAG_EXPIRIES: u64 = 15;
-const TAG_LAST: u64 = TAG_EXPIRIES;
+const TAG_OPERANDS: u64 = 16;
+const TAG_LAST: u64 = TAG_OPERANDS;
 
 /// Tags from here on may be unknown.
 const TAG_IGNORABLE: u64 = 64;
@@ -69,6 +70,8 @@ pub(crate) struct TableMeta {
     pub(crate) blobs: Vec<BlobShare>,
     /// The values that expire.
     pub(crate) expiries: ExpiryCount,
+    /// Operands of the store's merge operator.
+    pub(crate) operands: u64,
     /// The checksum of the properties. These have the checksum of the index, which has those of all
     /// data blocks, so no two tables with different content share it.
     pub(crate) checksum: u64,
@@ -261,6 +264,10 @@ impl Properties {
             put_varint(&mut out, TAG_EXPIRIES);
             put_string(&mut out, &count);
         }
+        if self.meta.operands > 0 {
+            put_varint(&mut out, TAG_OPERANDS);
+            put_string(&mut out, &self.meta.operands.to_le_bytes());
+        }
         if self.meta.replaced > 0 {
             put_varint(&mut out, TAG_REPLACED);
             put_string(&mut out, &self.meta.replaced.to_le_bytes());
@@ -326,6 +333,7 @@ impl Properties {
                 // Most tables refer to none.
                 blobs: blobs.transpose()?.unwrap_or_default(),
                 expiries: expiries.transpose()?.unwrap_or_default(),
+                operands: fields[TAG_OPERANDS as usize].map_or(Ok(0), |_| number(TAG_OPERANDS))?,
                 checksum: 0,
             },
         };
@@ -403,6 +411,8 @@ mod tests {
             assert!(Properties::decode(&other.encode(), 9_999).is_err());
         }
         sample.meta.expiries = ExpiryCount { count: 3, first_ms: 5, last_ms: 1 << 40 };
+        assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
+        sample.meta.operands = 9;
         assert_eq!(Properties::decode(&sample.encode(), 9_999), Ok(sample.clone()));
         let mut other = sample.clone();
         other.meta.expiries.last_ms = 4;

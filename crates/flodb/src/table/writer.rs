@@ -265,7 +265,8 @@ impl TableWriter {
         }
         meta.replaced += u64::from(!is_new_user);
         meta.entries += 1;
-        meta.deletes += u64::from(!parsed.kind.is_value());
+        meta.deletes += u64::from(parsed.kind.is_removal());
+        meta.operands += u64::from(parsed.kind == Kind::Merge);
         if parsed.kind == Kind::Blob
             && let Some(index) = BlobIndex::take(value)
         {

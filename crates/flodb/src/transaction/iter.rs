@@ -41,13 +41,23 @@ pub(crate) struct TransactionMoment<'t> {
 }
 
 impl<'t> TransactionMoment<'t> {
-    pub(super) fn new(transaction: &'t Transaction, store: Moment, order: Comparator) -> Self {
-        let (own, deleted) = {
+    /// `merged` has what the last writes that are operands come to.
+    pub(super) fn new(
+        transaction: &'t Transaction,
+        store: Moment,
+        order: Comparator,
+        merged: Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> Self {
+        let (mut own, deleted) = {
             let State { snapshot, sets, .. } = &*transaction.state().borrow();
             let own = sets.writes.sorted(&order, snapshot.pinned.time_ms());
-            (own.into(), sets.writes.ranges().into())
+            (own, sets.writes.ranges())
         };
-        TransactionMoment { transaction, store, order, own, deleted }
+        for (key, value) in merged {
+            let at = own.partition_point(|(other, _)| order.user(other, &key).is_lt());
+            own[at].1 = Some(value);
+        }
+        TransactionMoment { transaction, store, order, own: own.into(), deleted: deleted.into() }
     }
 
     pub(super) fn order(&self) -> &Comparator {

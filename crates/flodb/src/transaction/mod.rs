@@ -40,6 +40,7 @@ mod begin;
 mod expire;
 mod hash_index;
 mod iter;
+mod merge;
 mod own_ranges;
 mod range;
 mod read_set;
@@ -203,6 +204,10 @@ impl Transaction {
                 Own::Unknown => None,
                 Own::Deleted => return Ok(None),
                 Own::Value(value) => Some(value.to_vec()),
+                Own::Operands => {
+                    drop(state);
+                    return Ok(Some(visit(&self.merged(key, hash, options)?)));
+                }
             };
             if let Some(value) = own {
                 drop(state);
@@ -305,7 +310,7 @@ impl Transaction {
     /// # Errors
     /// As for [`Transaction::get`].
     pub fn iter_with(&self, options: ReadOptions) -> Result<TransactionIter<'_>> {
-        Ok(self.moment(options).iter(Bounds::default()))
+        Ok(self.moment(options)?.iter(Bounds::default()))
     }
 
     /// As [`Transaction::iter_with`], over the keys from `low` on and before `high`; `None` is no
@@ -336,7 +341,7 @@ impl Transaction {
         high: Option<&[u8]>,
         options: ReadOptions,
     ) -> Result<TransactionIter<'_>> {
-        Ok(self.moment(options).iter(Bounds::between(low, high)))
+        Ok(self.moment(options)?.iter(Bounds::between(low, high)))
     }
 
     /// The value of `key`, which no other transaction gets by this call until this one ends. Waits
@@ -392,6 +397,10 @@ impl Transaction {
             Own::Unknown => None,
             Own::Deleted => Some(None),
             Own::Value(value) => Some(Some(value.to_vec())),
+            Own::Operands => {
+                drop(state);
+                return self.merged(key, hash, ReadOptions::default()).map(Some);
+            }
         };
         match own {
             Some(own) => Ok(own),
@@ -636,14 +645,18 @@ impl Transaction {
     }
 
     /// What its iterators are made from at this moment of it.
-    pub(crate) fn moment(&self, options: ReadOptions) -> TransactionMoment<'_> {
+    ///
+    /// # Errors
+    /// What operands of the transaction meet in the store cannot be read.
+    pub(crate) fn moment(&self, options: ReadOptions) -> Result<TransactionMoment<'_>> {
         let inner = self.db.inner();
+        let merged = self.merged_writes(options)?;
         let store = {
             let mut state = self.state.borrow_mut();
             state.has_unchecked_reads |= !self.keeps_reads();
             inner.moment(Some(&state.snapshot), options)
         };
-        TransactionMoment::new(self, store, inner.options.comparator.clone())
+        Ok(TransactionMoment::new(self, store, inner.options.comparator.clone(), merged))
     }
 
     /// Whether commits check what is read.

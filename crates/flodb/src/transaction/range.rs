@@ -130,8 +130,13 @@ impl Transaction {
         prefix_bytes: usize,
         options: ReadOptions,
     ) -> TransactionRange<'_> {
-        let ends = Ends { moment: self.moment(options), bounds, front: None, back: None };
-        TransactionRange { failure: None, ends: Some(ends), prefix_bytes }
+        match self.moment(options) {
+            Ok(moment) => {
+                let ends = Ends { moment, bounds, front: None, back: None };
+                TransactionRange { failure: None, ends: Some(ends), prefix_bytes }
+            }
+            Err(error) => TransactionRange::failed(error),
+        }
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) enum Own<'a> {
     Unknown,
     Deleted,
     Value(&'a [u8]),
+    /// Operands, see [`WriteBuffer::operands`].
+    Operands,
 }
 
 impl WriteBuffer {
@@ -133,15 +135,60 @@ impl WriteBuffer {
         }
         match found.map(|at| &self.entries[at]) {
             None => Own::Unknown,
+            Some(entry) if entry.kind == Kind::Merge => Own::Operands,
             Some(entry) => self.value_of(entry, time_ms).map_or(Own::Deleted, Own::Value),
         }
     }
 
-    /// The value that a write leaves; none if it deletes, or has expired.
+    /// The operands that were written last of a key, the oldest first, and what is below them:
+    /// nothing if the store has to be asked, else the value, if there is one.
+    pub(super) fn operands(
+        &self,
+        key: &[u8],
+        order: &Comparator,
+        time_ms: u64,
+    ) -> (Option<Option<Vec<u8>>>, Vec<Vec<u8>>) {
+        let (mut below, mut operands) = (None, Vec::new());
+        for (at, entry) in self.entries.iter().enumerate().rev() {
+            let is_range = entry.kind == Kind::DeleteRange;
+            if is_range && self.covers(at, key, order) {
+                below = Some(None);
+                break;
+            }
+            if is_range || self.bytes(&entry.key) != key {
+                continue;
+            }
+            if entry.kind != Kind::Merge {
+                below = Some(self.value_of(entry, time_ms).map(<[u8]>::to_vec));
+                break;
+            }
+            operands.push(self.bytes(&entry.value).to_vec());
+        }
+        operands.reverse();
+        (below, operands)
+    }
+
+    /// The keys whose last write is an operand.
+    pub(super) fn keys_with_operands(&self, order: &Comparator) -> Vec<Vec<u8>> {
+        let merged = self.entries.iter().zip(self.index.hashes());
+        let merged = merged.filter(|(entry, _)| entry.kind == Kind::Merge);
+        let mut keys: Vec<Vec<u8>> = merged
+            .filter(|(entry, hash)| {
+                self.get(self.bytes(&entry.key), **hash, order, 0) == Own::Operands
+            })
+            .map(|(entry, _)| self.bytes(&entry.key).to_vec())
+            .collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// The value that a write leaves; of an operand the operand; none if it deletes, or has
+    /// expired.
     fn value_of(&self, entry: &Entry, time_ms: u64) -> Option<&[u8]> {
         let value = self.bytes(&entry.value);
         match entry.kind {
-            Kind::Put => Some(value),
+            Kind::Put | Kind::Merge => Some(value),
             Kind::PutExpiring => {
                 let (expires_ms, value) = expiry::split_whole(value);
                 (expires_ms > time_ms).then_some(value)
@@ -283,6 +330,7 @@ mod tests {
                     Own::Unknown => None,
                     Own::Deleted => Some(None),
                     Own::Value(value) => Some(Some(value.to_vec())),
+                    Own::Operands => panic!("there are none"),
                 };
                 assert_eq!(got, expected(&list, &asked), "{asked:?}");
                 assert_eq!((buffer.len(), buffer.batch().len()), (list.len(), list.len() as u64));

@@ -22,6 +22,9 @@ pub(crate) struct VersionEdit {
     pub(crate) log_id: Option<u64>,
     /// Whether the log, or a table, may hold a value that expires from now on.
     pub(crate) has_expiries: bool,
+    /// The name of the merge operator of the operands that the log, or a table, may hold from now
+    /// on.
+    pub(crate) merge_operator: Option<String>,
     /// What the store is written with from now on.
     pub(crate) options: Option<StoredOptions>,
     /// New tables and their levels. A table may be deleted from one level and added to another by

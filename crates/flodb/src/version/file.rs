@@ -278,6 +278,7 @@ mod tests {
             replaced: 0,
             blobs: vec![BlobShare { file: 3, records: 2, bytes: 200 }],
             expiries: ExpiryCount { count: 2, first_ms: 7, last_ms: 9 },
+            operands: 0,
             checksum: 77,
         };
         let seen = |change: fn(&mut FileMeta)| {

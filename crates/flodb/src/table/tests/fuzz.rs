@@ -103,6 +103,7 @@ fn check_batch(bytes: &[u8]) -> Shape {
                 let (expires_ms, value) = expiry::split(write.value).unwrap();
                 again.put_until(write.key, value, expires_ms);
             }
+            Kind::Merge => again.merge(write.key, write.value),
             Kind::Blob => panic!("a batch has its values"),
         }
     }
@@ -146,6 +147,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
     batch.delete_range(b"a", b"b");
     batch.put(&[7; 200], &[]);
     batch.put_until(b"until", b"then", 1 << 40);
+    batch.merge(b"sum", b"1");
     let payload = [batch.head().as_slice(), batch.entries()].concat();
     let ranges = encode_ranges(&[range_delete(b"a", b"b", 7), range_delete(b"", b"x", 1 << 50)]);
     let file = FileMeta {
@@ -163,6 +165,7 @@ fn whatever_is_read_from_a_file_is_refused_or_can_be_used() {
     let edit = VersionEdit {
         log_id: Some(9),
         has_expiries: true,
+        merge_operator: Some("keyrack.counter".to_owned()),
         options: Some(Options::default().to_store()),
         comparator: Some("keyrack.bytewise".to_owned()),
         log_from: Some(80),

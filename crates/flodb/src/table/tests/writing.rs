@@ -21,22 +21,24 @@ fn the_meta_is_that_of_the_entries() {
         (internal(b"c", 3, Kind::Put), Vec::new()),
         (internal(b"d", 3, Kind::PutExpiring), expiry::stored(1 << 40, b"until then")),
         (internal(b"e", 3, Kind::PutExpiring), expiry::stored(7, b"")),
+        (internal(b"f", 3, Kind::Merge), b"operand".to_vec()),
     ];
     let (fs, meta) = written(&TableOptions::default(), &entries);
     let raw_bytes = entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
     let expected = TableMeta {
         bytes: fs.read(path()).unwrap().len() as u64,
-        entries: 7,
+        entries: 8,
         deletes: 2,
         range_deletes: 1,
         smallest: entries[0].0.clone(),
-        largest: entries[6].0.clone(),
+        largest: entries[7].0.clone(),
         sequence_min: 3,
         sequence_max: 12,
         raw_bytes,
         replaced: 1,
         blobs: Vec::new(),
         expiries: ExpiryCount { count: 2, first_ms: 7, last_ms: 1 << 40 },
+        operands: 1,
         checksum: meta.checksum,
     };
     assert_eq!(meta, expected);
