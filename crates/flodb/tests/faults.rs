@@ -2,7 +2,7 @@
 //! acknowledged is lost, nobody panics or waits for ever, and what could be read can be read.
 
 use crate::journal::Journal;
-use crate::support::{DIR, Model, Write, put_until, stat, still, try_open, walk};
+use crate::support::{DIR, Model, Write, appends, put_until, stat, still, try_open, walk};
 use keyrack_flodb::{
     Batch, Change, Db, Durability, Error, FindingKind, Options, Result, WriteOptions, verify,
 };
@@ -55,6 +55,7 @@ fn options(durability: Durability) -> Options {
         clock: still(),
         ..Options::default()
     }
+    .merge_operator(appends())
 }
 
 fn open(fs: &(impl Fs + Clone + 'static), durability: Durability) -> Result<Db> {
@@ -91,7 +92,8 @@ impl Told {
             let key = format!("key{:03}", draw.below(60)).into_bytes();
             let value = format!("{number}:{}", "v".repeat(draw.below(300))).into_bytes();
             match draw.below(8) {
-                0..5 => Write::Put(key, value),
+                0..4 => Write::Put(key, value),
+                4 => Write::Merge(key, value),
                 5 => put_until(draw, key, value),
                 _ => Write::Delete(key),
             }

@@ -34,7 +34,10 @@ impl Step {
         let mut touched = Vec::new();
         for write in &self.writes {
             match write {
-                Write::Put(key, _) | Write::PutUntil(key, ..) | Write::Delete(key) => {
+                Write::Put(key, _)
+                | Write::PutUntil(key, ..)
+                | Write::Merge(key, _)
+                | Write::Delete(key) => {
                     touched.push(key.clone());
                 }
                 Write::DeleteRange(from, to) => {

@@ -4,7 +4,7 @@
 
 use crate::ingest::{Changes, sound};
 use crate::ranges;
-use crate::support::{Model, Write, open, put_until, rows, still};
+use crate::support::{Model, Write, appends, open, put_until, rows, still};
 use keyrack_flodb::{
     Batch, Change, Compression, Db, Durability, IngestOptions, Iter, Options, PrefixExtractor,
     ReadOptions, Snapshot, Transfer, WriteOptions,
@@ -63,7 +63,7 @@ pub(crate) fn extractor(draw: &mut Draw) -> Option<PrefixExtractor> {
 
 /// Those of the script, with a clock that stands still.
 fn options_of(script: &Script, draw: &mut Draw) -> Options {
-    Options { clock: still(), ..(script.options)(draw) }
+    Options { clock: still(), ..(script.options)(draw) }.merge_operator(appends())
 }
 
 fn key(draw: &mut Draw) -> Vec<u8> {
@@ -139,6 +139,8 @@ impl Pair<'_> {
         } else if kind < self.script.ranges + 22 {
             Write::Delete((self.script.key)(draw))
         } else if draw.below(6) == 0 {
+            Write::Merge((self.script.key)(draw), value(draw, round))
+        } else if draw.below(6) == 0 {
             let (key, value) = ((self.script.key)(draw), value(draw, round));
             put_until(draw, key, value)
         } else {
@@ -160,6 +162,7 @@ impl Pair<'_> {
                     Write::PutUntil(key, value, at) => {
                         self.db().put_until(key, value, *at).unwrap();
                     }
+                    Write::Merge(key, operand) => self.db().merge(key, operand).unwrap(),
                     Write::Delete(key) => self.db().delete(key).unwrap(),
                     Write::DeleteRange(from, to) => self.db().delete_range(from, to).unwrap(),
                 }

@@ -13,7 +13,7 @@
 //! ```
 
 use crate::journal::Journal;
-use crate::support::{Model, Write, open, put_until, still, tiny, try_open};
+use crate::support::{Model, Write, appends, open, put_until, still, tiny, try_open};
 use keyrack_flodb::{Compression, Db, Durability, Options, WriteOptions};
 use keyrack_testkit::camera::{self, Camera, Shot};
 use keyrack_testkit::random::{Announced, Draw, factor, is_brief, seeds};
@@ -35,6 +35,7 @@ fn options(draw: &mut Draw, durability: Durability) -> Options {
         clock: still(),
         ..tiny()
     }
+    .merge_operator(appends())
 }
 
 fn durability(draw: &mut Draw) -> Durability {
@@ -76,6 +77,7 @@ fn step(db: &Db, journal: &Journal, writer: (usize, &str), draw: &mut Draw, numb
             0 if key < other => Write::DeleteRange(key, other),
             0..8 => Write::Delete(key),
             8..13 => put_until(draw, key, value),
+            13..18 => Write::Merge(key, value),
             _ => Write::Put(key, value),
         }
     };
@@ -88,6 +90,7 @@ fn step(db: &Db, journal: &Journal, writer: (usize, &str), draw: &mut Draw, numb
         [Write::PutUntil(key, value, at)] => {
             db.put_until_with(key, value, *at, options).unwrap();
         }
+        [Write::Merge(key, operand)] => db.merge_with(key, operand, options).unwrap(),
         [Write::Delete(key)] => db.delete_with(key, options).unwrap(),
         _ => db.write(&step.batch(), options).unwrap(),
     }

@@ -1,6 +1,8 @@
 //! What the tests do with a store.
 
-use keyrack_flodb::{Batch, Clock, Comparator, Compare, Compression, Db, Iter, Options, Result};
+use keyrack_flodb::{
+    Append, Batch, Clock, Comparator, Compare, Compression, Db, Iter, Options, Result,
+};
 use keyrack_testkit::random::Draw;
 use keyrack_vfs::{FaultFs, Fs, MemFs, Operation};
 use std::cmp::Ordering;
@@ -17,6 +19,8 @@ pub(crate) enum Write {
     Put(Vec<u8>, Vec<u8>),
     /// Until a moment: before [`NOW_MS`], at it, or later.
     PutUntil(Vec<u8>, Vec<u8>, u64),
+    /// An operand of [`appends`].
+    Merge(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     /// Of the keys from the first on and before the second.
     DeleteRange(Vec<u8>, Vec<u8>),
@@ -27,6 +31,7 @@ impl Write {
         match self {
             Write::Put(key, value) => batch.put(key, value),
             Write::PutUntil(key, value, until) => batch.put_until(key, value, *until),
+            Write::Merge(key, operand) => batch.merge(key, operand),
             Write::Delete(key) => batch.delete(key),
             Write::DeleteRange(from, to) => batch.delete_range(from, to),
         }
@@ -38,6 +43,10 @@ impl Write {
             Write::PutUntil(key, value, until) if *until > NOW_MS => {
                 drop(model.insert(key.clone(), value.clone()));
             }
+            Write::Merge(key, operand) => match model.get_mut(key) {
+                Some(value) => value.extend_from_slice(&[b",", &operand[..]].concat()),
+                None => drop(model.insert(key.clone(), operand.clone())),
+            },
             Write::PutUntil(key, ..) | Write::Delete(key) => drop(model.remove(key)),
             Write::DeleteRange(from, to) => model.retain(|key, _| !(from <= key && key < to)),
         }
@@ -52,6 +61,11 @@ pub(crate) const NOW_MS: u64 = 1_000;
 /// That clock.
 pub(crate) fn still() -> Clock {
     Clock::Custom(Arc::new(|| NOW_MS))
+}
+
+/// What [`Write::Merge`] needs.
+pub(crate) fn appends() -> Append {
+    Append::new(b",")
 }
 
 /// A write of a value that has expired, expires just now, or will.

@@ -32,6 +32,7 @@ mod ingest;
 mod journal;
 mod leftovers;
 mod linear;
+mod merge;
 mod model;
 mod moments;
 mod multi_get;
