@@ -10,9 +10,9 @@
 //! Most transactions have a tail alone, and no index.
 //!
 //! A return to a save point cuts off the end. An index that is cut becomes several, each at least
-//! twice as large as all behind it: so a later cut meets a small one, and as many ranges as an index
-//! has have to come before it is made anew. Whatever the order of deletes, questions and returns, n
-//! of them cost O(n log^2 n).
+//! twice as large as all behind it: so a later cut meets a small one, and about as many ranges as
+//! an index has must come before it is made anew. Whatever the order of deletes, questions and
+//! returns, n of them cost O(n log^2 n).
 
 use crate::key::{Comparator, SEQUENCE_MAX};
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};

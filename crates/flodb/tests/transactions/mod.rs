@@ -1,6 +1,7 @@
 //! Transactions: each anomaly that the levels forbid or allow, what a transaction sees of itself,
 //! and what happens to one that outlives a flush, an ingestion, a full disk or the store.
 
+mod histories;
 mod own_writes;
 mod ranges;
 mod rows;
