@@ -21,6 +21,8 @@ mod error;
 mod key;
 #[path = "../src/memtable/mod.rs"]
 mod memtable;
+#[path = "../src/position.rs"]
+mod position;
 #[path = "../src/range_tombstones.rs"]
 mod range_tombstones;
 

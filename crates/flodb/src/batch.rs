@@ -294,6 +294,16 @@ impl Batch {
         self.entries.len()
     }
 
+    /// The batch of a record's payload. `None` if it is not one.
+    pub(crate) fn from_payload(mut payload: Vec<u8>) -> Option<Batch> {
+        let writes = decode(&payload)?;
+        let count = writes.len() as u64;
+        let ranges = writes.iter().filter(|write| write.kind == Kind::DeleteRange).count() as u64;
+        drop(writes);
+        payload.drain(..varint_len(&payload));
+        Some(Batch { entries: payload, count, ranges })
+    }
+
     pub(crate) fn push(&mut self, write: Write<'_>) {
         append_entry(&mut self.entries, write);
         self.count += 1;
@@ -361,6 +371,11 @@ fn append_entry(out: &mut Vec<u8>, write: Write<'_>) {
     }
 }
 
+/// Bytes of the varint at the beginning.
+fn varint_len(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte >= 0x80).count() + 1
+}
+
 fn take_entry<'a>(rest: &mut Reader<'a>) -> Option<Write<'a>> {
     let &[kind] = rest.bytes(1)? else { return None };
     // Values leave the entries later, when tables are written.
@@ -406,6 +421,9 @@ mod tests {
         assert_eq!(decoded, batch.writes().collect::<Vec<_>>());
         assert_eq!(decoded[1].value, [7; 300]);
         assert_eq!(decoded[2].kind, Kind::Delete);
+        let again = Batch::from_payload(bytes.clone()).unwrap();
+        assert_eq!(again.writes().collect::<Vec<_>>(), decoded);
+        assert_eq!((again.len(), again.has_ranges()), (5, true));
         assert_eq!(decoded[4], Write { kind: Kind::DeleteRange, key: b"from", value: b"to" });
         batch.clear();
         assert!(!batch.has_ranges());

@@ -245,7 +245,9 @@ fn convert(error: DbError) -> Error {
         refused @ (DbError::Locked(_)
         | DbError::UnsupportedCompression { .. }
         | DbError::Conflict { .. }
-        | DbError::Deadlock { .. }) => Error::usage(refused.to_string()),
+        | DbError::Deadlock { .. }
+        | DbError::NotKept { .. }
+        | DbError::NotWritten { .. }) => Error::usage(refused.to_string()),
     }
 }
 

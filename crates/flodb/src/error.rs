@@ -1,5 +1,6 @@
 //! What can go wrong, in the kinds of the store's contract.
 
+use crate::position::Position;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -54,6 +55,22 @@ pub enum Error {
         /// The name of its key space, in a store that has some.
         space: Option<String>,
     },
+    /// A feed asked for changes that the log does not keep any more. Copy the store, and go on from
+    /// there; or begin at `first`, and do without what is before.
+    NotKept {
+        /// What was asked for.
+        position: Position,
+        /// The first position from which there are all changes.
+        first: Position,
+    },
+    /// A feed asked for a position that the store does not have: a power loss took the changes up
+    /// to there, or it is of another store.
+    NotWritten {
+        /// What was asked for.
+        position: Position,
+        /// The last position before it that the store has.
+        end: Position,
+    },
     /// Another process or another handle has the directory open.
     Locked(PathBuf),
 }
@@ -94,6 +111,16 @@ impl fmt::Display for Error {
                 key.escape_ascii(),
                 of_space(space.as_deref())
             ),
+            Error::NotKept { position, first } => write!(
+                f,
+                "the changes after position {position} are not kept any more; the first are those \
+                 after position {first}: begin there with a new copy of the store"
+            ),
+            Error::NotWritten { position, end } => write!(
+                f,
+                "the store has no position {position}: a power loss took it, or it is of another \
+                 store; the last one before it is {end}"
+            ),
             Error::Locked(dir) => {
                 let dir = dir.display();
                 write!(
@@ -128,6 +155,12 @@ impl From<keyrack_wal::Error> for Error {
                 Error::Corruption { path, offset, what }
             }
             keyrack_wal::Error::Poisoned(cause) => Error::Poisoned(cause.to_string()),
+            keyrack_wal::Error::NotKept { lsn, first } => {
+                Error::NotKept { position: lsn.into(), first: first.into() }
+            }
+            keyrack_wal::Error::NotWritten { lsn, end } => {
+                Error::NotWritten { position: lsn.into(), end: end.into() }
+            }
             keyrack_wal::Error::Thread(cause) => Error::Thread(std::sync::Arc::new(cause)),
             error => Error::Poisoned(error.to_string()),
         }

@@ -40,6 +40,7 @@
 //! | keep several sets of keys | [`Spaces`], [`KeySpace`], [`SpacesBatch`] |
 //! | order keys otherwise | [`Compare`] |
 //! | load much that is sorted | [`SstWriter`], [`Db::ingest`] |
+//! | follow what is written, from a position on | [`Db::changes`], [`Position`] |
 //! | copy a store beside writers | [`Db::checkpoint`] |
 //! | check or repair a closed store | [`verify()`], [`repair()`] |
 //! | see what it does | [`Db::property`], [`Db::stats`] |
@@ -76,6 +77,7 @@ mod batch;
 mod blob;
 mod block;
 mod cache;
+mod changes;
 mod check;
 mod checksum;
 mod coding;
@@ -101,6 +103,7 @@ mod merge;
 mod open_blob;
 mod open_table;
 mod options;
+mod position;
 mod prefix;
 mod prefix_extractor;
 mod prefix_filter;
@@ -117,6 +120,7 @@ mod transaction;
 mod version;
 
 pub use batch::{Batch, BatchWrite};
+pub use changes::{Changes, CommittedBatch, TimeMark};
 pub use check::{Finding, FindingKind, Report, verify};
 pub use compress::Compression;
 pub use db::{CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};
@@ -132,6 +136,7 @@ pub use keyrack_concurrent::Change;
 pub use keyrack_store::{Durability, FileSet, WriteOptions};
 pub use merge::{Append, Counter, MergeOperator, SetUnion};
 pub use options::Options;
+pub use position::Position;
 pub use prefix_extractor::{PrefixExtractor, PrefixRule};
 pub use repair::{RepairReport, repair};
 pub use spaces::{

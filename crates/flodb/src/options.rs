@@ -62,6 +62,17 @@ pub struct Options {
     pub hash_level: bool,
     /// Bytes of a segment of the log, a power of two: 16 MiB. No batch is larger.
     pub segment_bytes: u64,
+    /// Bytes of the log that are kept, at most, when the store needs them no more, so that
+    /// [`Db::changes`](crate::Db::changes) can begin in the past: 0. With 0 here and in
+    /// `log_retention_seconds` nothing is kept. If one of the two is set, the other at 0 is no
+    /// limit. Whole segments are kept. Each flush then syncs the log first.
+    pub log_retention_bytes: u64,
+    /// How many seconds such a part of the log is kept, at most: 0, see `log_retention_bytes`.
+    pub log_retention_seconds: u64,
+    /// Bytes of the log that open feeds ([`Db::changes`](crate::Db::changes)) keep, at most, when
+    /// the store needs them no more: 256 MiB. A feed that falls further behind gets
+    /// [`Error::NotKept`](crate::Error::NotKept), so a slow reader cannot fill the disk.
+    pub feed_hold_bytes: u64,
     /// Bytes of data in a block of a table: 4 KiB.
     pub block_bytes: usize,
     /// Entries from one whole key in a block to the next: 16.
@@ -151,6 +162,9 @@ impl Default for Options {
             unordered_max: 64 << 10,
             hash_level: true,
             segment_bytes: 16 << 20,
+            log_retention_bytes: 0,
+            log_retention_seconds: 0,
+            feed_hold_bytes: 256 << 20,
             block_bytes: 4 << 10,
             restart_interval: 16,
             compression: vec![Compression::None, Compression::None, Compression::default()],

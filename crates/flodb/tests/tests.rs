@@ -16,6 +16,7 @@ mod blob_faults;
 mod blobs;
 mod burdens;
 mod bytes_on_disk;
+mod changes;
 mod check;
 mod checkpoint;
 mod conditional;

@@ -126,6 +126,8 @@ pub struct Stats {
     pub segments: u64,
     /// Released segments that are kept for readers.
     pub kept_segments: u64,
+    /// Bytes of the files of those.
+    pub kept_bytes: u64,
     /// Segments that are kept for reuse, or were created ahead.
     pub spare_segments: u64,
     /// Bytes for which all these files have space.
@@ -510,6 +512,7 @@ impl Files {
     fn release_files(&self, below: u64) -> Result<()> {
         self.directory().release(below);
         loop {
+            // The rest is wanted.
             let Some((start, kept)) = self.take_unwanted() else { return Ok(()) };
             let path = path_of(&self.dir, start);
             if let Err(error) = self.retire(path, kept.bytes == self.options.segment_bytes) {
@@ -569,13 +572,14 @@ impl Files {
             None => FRONT_BYTES + entry.bytes,
         };
         let live_bytes = directory.live.values().map(space);
-        let kept_bytes = directory.kept.values().map(|kept| FRONT_BYTES + kept.bytes);
+        let kept_bytes = directory.kept.values().map(|kept| FRONT_BYTES + kept.bytes).sum();
+        let spare_bytes = spare_segments * self.file_bytes();
         Stats {
             segments: directory.live.len() as u64,
             kept_segments: directory.kept.len() as u64,
+            kept_bytes,
             spare_segments,
-            file_bytes: live_bytes.chain(kept_bytes).sum::<u64>()
-                + spare_segments * self.file_bytes(),
+            file_bytes: live_bytes.sum::<u64>() + kept_bytes + spare_bytes,
             flushes: counts.flushes,
             made: counts.made,
             recycled: counts.recycled,

@@ -12,10 +12,9 @@ use crate::format::{ALIGN, TIME_BYTES, log_bytes_of};
 use crate::options::{LSN_MAX, Options, Sync};
 use crate::primitive::{AtomicU64, CachePadded, Ordering};
 use crate::recovery::{Recovered, recover};
-use crate::retention::Hold;
+use crate::retention::{Around, Hold, TailFiles};
 use crate::segment::reaches_window;
 use crate::sequencer::CommitSequencer;
-use crate::tail::{Around, TailFiles};
 use crate::ticker::Ticker;
 
 /// Where the records go.
@@ -217,9 +216,9 @@ impl Log {
 
     /// Writes the time into the log: every record that was published before is below the mark.
     /// `unix_ms` is in milliseconds since 1970; if an earlier mark of this opening is later, its
-    /// time is written again. Nobody reads the mark but a [`Tail`](crate::Tail); a recovery passes over it.
-    /// Returns its end, and what [`Reservation::publish_asking`] does. With [`Sync::None`] it does
-    /// nothing.
+    /// time is written again. Nobody reads the mark but a [`Tail`](crate::Tail); a recovery passes
+    /// over it. Returns its end, and what [`Reservation::publish_asking`] does. With [`Sync::None`]
+    /// it does nothing.
     ///
     /// # Errors
     /// As for [`Log::reserve`].
@@ -332,8 +331,8 @@ impl Log {
     }
 
     /// Releases everything below `below`: the caller promises to open the log from there or above
-    /// from now on. Segments wholly below are kept for recycling or removed, once the [`Retention`](crate::Retention)
-    /// does not ask for them. The newest one stays.
+    /// from now on. Segments wholly below are kept for recycling or removed, once the
+    /// [`Retention`](crate::Retention) does not ask for them. The newest one stays.
     ///
     /// # Errors
     /// `Io` if a file could not be removed; the next call tries again.

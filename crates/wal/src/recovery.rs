@@ -141,6 +141,7 @@ pub(crate) fn recover<E: From<Error>>(
     let live: BTreeMap<_, _> = chain.iter().map(|info| (info.start(), info.header)).collect();
     let lowest = lowest.filter(|_| options.retention.keeps());
     let kept = lowest.map(|lowest| kept_below(fs, dir, &starts, &lowest, options.id));
+    // Without retention nothing is.
     let kept = kept.unwrap_or_default();
     let is_used =
         |start: &u64| live.contains_key(start) || kept.iter().any(|(kept, _)| kept == start);

@@ -7,16 +7,16 @@
 //! ```
 //!
 //! A segment that is released is kept while the [`Retention`] asks for it, or while a
-//! [`Tail`](crate::Tail) holds it. Segments are dropped oldest first, so what is kept is an unbroken
-//! chain. A tail holds the log from its LSN on, up to `held_bytes` below what is released: so a
-//! reader that is slow, or stands still, cannot fill the disk.
+//! [`Tail`](crate::Tail) holds it. Segments are dropped oldest first, so what is kept is an
+//! unbroken chain. A tail holds the log from its LSN on, up to `held_bytes` below what is released:
+//! so a reader that is slow, or stands still, cannot fill the disk.
 //!
 //! **After an opening** the chain is followed down beyond the LSN from which the recovery reads. A
 //! segment that is missing, or is not whole, ends it: nothing depends on what is kept. When the
 //! last record of such a segment was written, its file says by the time of its last change.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
@@ -80,7 +80,9 @@ pub(crate) fn kept_below(
             break;
         }
         let Ok(metadata) = fs.metadata(&path_of(dir, *start)) else { break };
-        let ended = metadata.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ended = metadata.modified.duration_since(SystemTime::UNIX_EPOCH);
+        // A clock that stands before 1970 makes everything as old as can be.
+        let ended = ended.unwrap_or_default();
         let ended_ms = u64::try_from(ended.as_millis()).unwrap_or(u64::MAX);
         let bytes = info.header.segment_bytes;
         previous_end = info.header.previous_end;
@@ -88,6 +90,23 @@ pub(crate) fn kept_below(
     }
     found.reverse();
     found
+}
+
+/// Where the segments are.
+#[derive(Clone, Debug)]
+pub(crate) struct TailFiles {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) dir: PathBuf,
+    pub(crate) id: u64,
+}
+
+/// The segments around an LSN.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    /// Where the last segment begins that does not begin above the LSN.
+    pub(crate) at: Option<u64>,
+    /// Where the first one above begins, and where the log ended before it.
+    pub(crate) next: Option<(u64, u64)>,
 }
 
 /// The LSNs from which tails will read on.

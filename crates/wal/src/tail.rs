@@ -12,17 +12,13 @@
 //!
 //! **Segments that go.** A tail holds the segments from its LSN on (`retention`), up to a limit.
 //! Beyond it a segment may be used again while the tail reads it. So what was read counts if the
-//! log still had the segment afterwards. Otherwise it is not kept any more, whatever the bytes were.
+//! log still had the segment afterwards. Otherwise it is not kept any more, whatever the bytes
+//! were.
 //!
-//! **Where a tail may begin.** At the end of a record, at the beginning of a segment, and at the end
-//! of the log. A power loss takes the end of the log, and the next record goes to a new segment
+//! **Where a tail may begin.** At the end of a record, at the beginning of a segment, and at the
+//! end of the log. A power loss takes the end of the log, and the next record goes to a new segment
 //! above all LSNs that were used. So an LSN that lies between the two is one of a record that was
 //! lost: an error, and never the LSN of another record.
-
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use keyrack_vfs::Fs;
 
 use crate::error::{Error, Result};
 use crate::format::{Kind, RECORD_BYTES, Record, TIME_BYTES, decode_time};
@@ -30,7 +26,7 @@ use crate::log::Log;
 use crate::names::path_of;
 use crate::reader::Reader;
 use crate::recovery::check_id;
-use crate::retention::Hold;
+use crate::retention::{Hold, TailFiles};
 
 /// A record, as a [`Tail`] gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,23 +58,6 @@ pub struct Tail {
     /// The segment that `lsn` is in, and where its records end, once there is one behind it.
     reader: Option<(Reader, Option<u64>)>,
     time: Option<TimeMark>,
-}
-
-/// Where the segments are.
-#[derive(Clone, Debug)]
-pub(crate) struct TailFiles {
-    pub(crate) fs: Arc<dyn Fs>,
-    pub(crate) dir: PathBuf,
-    pub(crate) id: u64,
-}
-
-/// The segments around an LSN.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Around {
-    /// Where the last segment begins that does not begin above the LSN.
-    pub(crate) at: Option<u64>,
-    /// Where the first one above begins, and where the log ended before it.
-    pub(crate) next: Option<(u64, u64)>,
 }
 
 /// What a step has found.

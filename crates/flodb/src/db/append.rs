@@ -101,6 +101,7 @@ impl Inner {
         };
         let end = place.end();
         let is_segment_due = place.publish_asking();
+        self.feeds.published(self);
         if inserted.full {
             rotate(self);
         }

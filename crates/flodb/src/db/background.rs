@@ -1,5 +1,6 @@
 //! The threads behind a store: one that flushes, those that compact, three that make ahead what
-//! writers are about to need (`ahead`), and one that frees what no reader holds (`garbage`).
+//! writers are about to need (`ahead`), one that frees what no reader holds (`garbage`), and where
+//! somebody reads the log one that marks the time in it (`feed`).
 //!
 //! Each does its work as long as there is some, and sleeps until somebody changes the read state. A
 //! failure is final for the store, see the header of `db`. On a full disk the work is tried again
@@ -143,6 +144,9 @@ impl Background {
             let _watch = Watch(&order);
             order.ahead.order.serve(|| ahead::make_order(&order));
         })?;
+        if inner.keeps_log() {
+            background.start_clock()?;
+        }
         let free = Arc::clone(inner);
         inner.garbage.open();
         let spawned = background.spawn_run("flodb-free".to_owned(), move || {
@@ -179,10 +183,24 @@ impl Background {
         Ok(())
     }
 
+    /// Starts the thread that marks the time in the log, unless there is one.
+    pub(super) fn start_clock(&self) -> Result<()> {
+        if !self.inner.feeds.begin_clock() {
+            return Ok(());
+        }
+        let inner = Arc::clone(&self.inner);
+        let spawned = self.spawn_run("flodb-clock".to_owned(), move || {
+            let _watch = Watch(&inner);
+            inner.feeds.run_clock(&inner);
+        });
+        spawned.inspect_err(|_| self.inner.feeds.abandon_clock())
+    }
+
     /// Ends the threads, after what they are doing.
     pub(crate) fn stop(&self) {
         self.inner.signal.change(true);
         self.inner.ahead.stop();
+        self.inner.feeds.stop();
         self.inner.garbage.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has poisoned the store.

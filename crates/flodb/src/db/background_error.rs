@@ -69,6 +69,7 @@ impl Inner {
     pub(crate) fn poison(&self, error: &Error) {
         let _ = self.errors.fatal.set(error.clone().into_final());
         self.write_path.controller.disable();
+        self.feeds.wake();
     }
 
     pub(crate) fn check_poison(&self) -> Result<()> {

@@ -93,6 +93,15 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         inner.check_poison()?;
         backoff.wait();
     }
+    // Where a segment is full and there is no next one, the end of what was reserved is beyond that
+    // of the records. Nothing lies in between, not even a void record.
+    let log = &inner.write_path.log;
+    let log_from = log.published().min(end);
+    if inner.keeps_log() {
+        // What is released stays in the log for readers, and a power loss must not make a hole.
+        let synced = log.sync(log_from).map_err(Error::from);
+        synced.inspect_err(|error| inner.poison(error))?;
+    }
     let begin_ns = inner.compaction.throughput.now_ns();
     inner.compaction.throughput.set_flush_written(0);
     memtable.make_immutable();
@@ -122,7 +131,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         built.bytes,
     );
     let edit = VersionEdit {
-        log_from: Some(end),
+        log_from: Some(log_from),
         last_sequence: Some(end.saturating_sub(1)),
         blobs: built.blobs.iter().map(|blob| *blob.meta()).collect(),
         added: built.tables.iter().map(|table| (0, Arc::clone(table.file()))).collect(),

@@ -371,6 +371,7 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     })?;
     drop(in_progress);
     record.publish();
+    inner.feeds.published(inner);
     inner.wake_background();
     Ok(())
 }

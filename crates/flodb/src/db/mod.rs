@@ -6,6 +6,7 @@
 //!   readers        read state --> memtables --> level 0 --> levels    read.rs
 //!   rotation       a full memtable is immutable, a new one is active  rotate.rs
 //!   ahead          the next segment of the log, sorted tails         ahead.rs
+//!   feed           readers of the log, woken by writers; time marks   feed.rs
 //!   free           memtables and tables that no reader holds       garbage.rs
 //!   flush thread   oldest immutable memtable --> table of level 0     flush.rs
 //!   compaction     tables of two levels --> tables of the lower one   compact.rs
@@ -44,6 +45,7 @@ mod compact;
 mod compaction_state;
 mod conditional;
 mod expire;
+mod feed;
 mod file_set;
 mod flush;
 mod fold;
@@ -94,6 +96,7 @@ use ahead::Ahead;
 use background::{Background, Signal};
 use background_error::{BackgroundErrors, Work};
 use compaction_state::CompactionState;
+use feed::Feeds;
 use keyrack_concurrent::pin;
 use keyrack_store::Durability;
 use keyrack_vfs::{Fs, Lock};
@@ -155,6 +158,8 @@ pub(crate) struct Inner {
     pub(crate) signal: Signal,
     /// Wakes the threads that make ahead what writers need.
     pub(crate) ahead: Ahead,
+    /// Wakes who waits for changes, and says when the time is to be marked.
+    pub(crate) feeds: Feeds,
     /// What is left of read states, on its way to the thread that frees it.
     pub(crate) garbage: Arc<Garbage>,
     /// Makes memtables, from the memory of those that are gone.

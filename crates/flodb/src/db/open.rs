@@ -10,6 +10,7 @@ use super::append::size_of;
 use super::background::{Background, Signal};
 use super::background_error::BackgroundErrors;
 use super::compaction_state::CompactionState;
+use super::feed::Feeds;
 use super::garbage::Garbage;
 use super::key_locks::KeyLocks;
 use super::read_path::ReadPath;
@@ -286,6 +287,7 @@ pub(crate) fn assemble(
         errors,
         signal: Signal::default(),
         ahead: Ahead::default(),
+        feeds: Feeds::default(),
         garbage,
         memtables: pool,
         counters: Counters::new(options.counts_reads),
@@ -429,7 +431,11 @@ fn log_options(fs: &dyn Fs, options: &Options, state: &State, sync: Sync) -> Log
         id: if begun { state.log_id } else { keyrack_wal::new_id(fs) },
         begun,
         prepared_by_caller: true,
-        retention: Retention::default(),
+        retention: Retention {
+            bytes: options.log_retention_bytes,
+            seconds: options.log_retention_seconds,
+            held_bytes: options.feed_hold_bytes,
+        },
     }
 }
 

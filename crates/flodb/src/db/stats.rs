@@ -148,6 +148,7 @@ impl Db {
         }
         visit_memory(inner.memory(), &cache, visit);
         visit("snapshots", inner.read_path.snapshots.len() as f64);
+        visit("log_kept_bytes", inner.write_path.log.stats().kept_bytes as f64);
         visit("log_recovered_records", inner.write_path.recovered.records as f64);
         // The end that a crash tore off, or that somebody has damaged: it was never synced.
         visit("log_dropped_bytes", inner.write_path.recovered.dropped_bytes as f64);

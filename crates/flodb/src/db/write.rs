@@ -292,6 +292,7 @@ impl Inner {
                 self.poison(&error);
                 error
             })?;
+            self.feeds.synced();
         }
         Ok(())
     }

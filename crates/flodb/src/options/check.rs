@@ -55,6 +55,13 @@ impl Options {
         if operator.is_some_and(|it| it.name().is_empty() || it.name().len() > NAME_BYTES_MAX) {
             return refuse("merge_operator: the name must have 1 to 255 bytes".to_owned());
         }
+        let keeps_log = self.log_retention_bytes > 0 || self.log_retention_seconds > 0;
+        if keeps_log && self.durability == Durability::None {
+            let name = if self.log_retention_bytes > 0 { "bytes" } else { "seconds" };
+            return refuse(format!(
+                "log_retention_{name} keeps a log: it needs another durability than none"
+            ));
+        }
         if self.discards_memtables && self.durability != Durability::None {
             let got = self.durability;
             return refuse(format!(
@@ -141,6 +148,14 @@ mod tests {
             new().prefix_extractor(PrefixExtractor::Fixed(8)).comparator(backwards()),
             "prefix_extractor needs keys in the order of bytes, and comparator is \
              \"test.backwards\"",
+        );
+        refused(
+            new().log_retention_seconds(60).durability(Durability::None),
+            "log_retention_seconds keeps a log: it needs another durability than none",
+        );
+        refused(
+            new().log_retention_bytes(1).log_retention_seconds(1).durability(Durability::None),
+            "log_retention_bytes keeps a log: it needs another durability than none",
         );
         assert!(new().check().is_ok());
         assert!(new().discards_memtables(true).durability(Durability::None).check().is_ok());

@@ -132,6 +132,42 @@ impl Options {
         Options { segment_bytes, ..self }
     }
 
+    /// Sets [`log_retention_bytes`](field@Options::log_retention_bytes).
+    ///
+    /// ```
+    /// # use keyrack_flodb::Options;
+    /// let options = Options::new().log_retention_bytes(1 << 30);
+    /// assert_eq!(options.log_retention_bytes, 1 << 30);
+    /// ```
+    #[must_use]
+    pub fn log_retention_bytes(self, log_retention_bytes: u64) -> Self {
+        Options { log_retention_bytes, ..self }
+    }
+
+    /// Sets [`log_retention_seconds`](field@Options::log_retention_seconds).
+    ///
+    /// ```
+    /// # use keyrack_flodb::Options;
+    /// let options = Options::new().log_retention_seconds(24 * 3600);
+    /// assert_eq!(options.log_retention_seconds, 86_400);
+    /// ```
+    #[must_use]
+    pub fn log_retention_seconds(self, log_retention_seconds: u64) -> Self {
+        Options { log_retention_seconds, ..self }
+    }
+
+    /// Sets [`feed_hold_bytes`](field@Options::feed_hold_bytes).
+    ///
+    /// ```
+    /// # use keyrack_flodb::Options;
+    /// let options = Options::new().feed_hold_bytes(1 << 30);
+    /// assert_eq!(options.feed_hold_bytes, 1 << 30);
+    /// ```
+    #[must_use]
+    pub fn feed_hold_bytes(self, feed_hold_bytes: u64) -> Self {
+        Options { feed_hold_bytes, ..self }
+    }
+
     /// Sets [`block_bytes`](field@Options::block_bytes).
     ///
     /// ```

@@ -70,8 +70,8 @@ impl Files {
         self.drop_prepared(&state, if written.is_some() { end } else { 0 })
     }
 
-    /// Whether everything up to `end` was released and nothing is to be kept, and some of it lies in
-    /// the newest segment.
+    /// Whether everything up to `end` was released and nothing is to be kept, and some of it lies
+    /// in the newest segment.
     fn is_worth_emptying(&self, end: u64) -> bool {
         if self.options.retention.keeps() {
             return false;

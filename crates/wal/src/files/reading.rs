@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::Files;
 use crate::primitive::Ordering;
-use crate::retention::Hold;
-use crate::tail::{Around, TailFiles};
+use crate::retention::{Around, Hold, TailFiles};
 
 impl Files {
     /// Where the records below `lsn` end, see [`Log::position_of`](crate::Log::position_of).

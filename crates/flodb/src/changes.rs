@@ -1,0 +1,410 @@
+//! The change feed: committed batches in their order, from a position on, as they come.
+//!
+//! ```text
+//!   writer --> log: # # # # # # #          Changes: tail of the log, from a position on
+//!                       ^       ^          CommittedBatch:  one batch, and the position behind it
+//!                    position  end
+//! ```
+//!
+//! A feed reads the log (`keyrack_wal::Tail`), which has every write as the store applied it: a
+//! put, a batch, a transaction, each as one record. So a writer does nothing for a feed, but for a
+//! wake when somebody waits (`db::feed`).
+//!
+//! **What a change has survived.** A feed gives a batch when the batch is as durable as its writer
+//! is told: with [`Durability::Sync`] it is on stable storage, else it survives the end of the
+//! process. A power loss can take such a batch back. Then its position is gone, too:
+//! [`Db::changes`] says so ([`Error::NotWritten`]), and never gives other batches in its place.
+//! [`Changes::synced`] gives nothing that a power loss could take.
+
+use crate::batch::{Batch, BatchWrite};
+use crate::db::{Db, Snapshot};
+use crate::error::{Error, Result};
+use crate::manifest::LOG_DIR;
+use crate::position::Position;
+use keyrack_store::Durability;
+use keyrack_wal::{Entry, Tail};
+use std::fmt;
+use std::time::Duration;
+
+/// A batch of writes that the store has applied.
+#[derive(Clone, Debug)]
+pub struct CommittedBatch {
+    position: Position,
+    batch: Batch,
+    time: Option<TimeMark>,
+}
+
+/// A moment of the wall clock in the order of changes: every change up to the position was made by
+/// that time. While there is a feed, or part of the log is kept, a change is followed by a mark
+/// within about a second, and there is one in a second at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeMark {
+    /// Where it is.
+    pub position: Position,
+    /// The time by the clock of the machine, in milliseconds since 1970. If the clock is set back,
+    /// the time stands still until the store is opened again.
+    pub unix_ms: u64,
+}
+
+/// The changes of a store from a position on, see [`Db::changes`].
+///
+/// As an iterator it never waits: `None` says that there is no more at present, and the next call
+/// may have some. An error of the machine may be gone at the next call, which goes on where this
+/// one stopped.
+pub struct Changes {
+    db: Db,
+    tail: Tail,
+    is_synced: bool,
+    reached: Position,
+    /// What a wait has found.
+    pending: Option<CommittedBatch>,
+}
+
+impl Db {
+    /// The position behind everything that is visible now.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let before = db.position();
+    /// db.put(b"key", b"value")?;
+    /// assert!(before < db.position());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.inner().write_path.log.position().into()
+    }
+
+    /// The position behind everything that `snapshot` sees: a feed from there has what it does not.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let snapshot = db.snapshot();
+    /// db.put(b"key", b"value")?;
+    /// let mut changes = db.changes(db.position_at(&snapshot))?;
+    /// assert_eq!(changes.next().unwrap()?.len(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn position_at(&self, snapshot: &Snapshot) -> Position {
+        let end = snapshot.pinned.sequence() + 1;
+        self.inner().write_path.log.position_of(end).into()
+    }
+
+    /// The changes after `from`: each batch of writes that was applied, in order, and those to
+    /// come. A put is a batch of one, and a transaction is one batch. Replayed in order into a
+    /// store that is as this one was at `from`, they give this one.
+    ///
+    /// A feed begins where the log still is: the store keeps what it needs, what
+    /// [`Options::log_retention_bytes`] and [`Options::log_retention_seconds`] say, and what open
+    /// feeds have not read, up to [`Options::feed_hold_bytes`]. So a feed from [`Db::position`] on
+    /// has everything that comes, as long as it is open and keeps up. One that is opened from the
+    /// position of its last change after a restart needs a log that is kept.
+    ///
+    /// With [`Durability::Sync`] a feed gives what is on stable storage. Otherwise it gives what
+    /// survives the end of the process; see [`Changes::synced`].
+    ///
+    /// Not in the feed: what [`Db::ingest`] takes in (there is a change for it, see
+    /// [`CommittedBatch::is_ingestion`]), what a drop filter removes, and what was written when the
+    /// store had no log.
+    ///
+    /// The store closes with the last handle, and a feed counts as one. Several feeds are
+    /// independent of each other.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{BatchWrite, Db, Options, Position};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let mut changes = db.changes(Position::START)?;
+    /// db.put(b"fruit/apple", b"red")?;
+    /// db.delete(b"fruit/pear")?;
+    ///
+    /// let change = changes.next().expect("it was written")?;
+    /// for write in change.writes() {
+    ///     assert_eq!(write, BatchWrite::Put { key: b"fruit/apple", value: b"red" });
+    /// }
+    /// // Another day: go on behind it.
+    /// let mut later = db.changes(change.position())?;
+    /// assert_eq!(later.next().unwrap()?.len(), 1);
+    /// assert!(later.next().is_none());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotKept`] and [`Error::NotWritten`] if the changes from there on cannot be had;
+    /// [`Error::Usage`] with [`Durability::None`], where there is no log, and for a store that is
+    /// open for reading only; [`Error::Closed`]; [`Error::Corruption`]; [`Error::Io`].
+    ///
+    /// [`Options::log_retention_bytes`]: field@crate::Options::log_retention_bytes
+    /// [`Options::log_retention_seconds`]: field@crate::Options::log_retention_seconds
+    /// [`Options::feed_hold_bytes`]: field@crate::Options::feed_hold_bytes
+    pub fn changes(&self, from: Position) -> Result<Changes> {
+        let inner = self.inner();
+        if inner.is_read_only() {
+            let dir = inner.dir.display();
+            let what = "is open for reading only; ask the handle that writes for changes";
+            return Err(Error::Usage(format!("{dir}: {what}")));
+        }
+        if inner.options.durability == Durability::None {
+            let what = "a store with durability none has no log, and so no feed of changes";
+            return Err(Error::Usage(what.to_owned()));
+        }
+        self.begin_feed()?;
+        let tail = inner.write_path.log.tail(from.into())?;
+        Ok(Changes { db: self.clone(), tail, is_synced: false, reached: from, pending: None })
+    }
+}
+
+impl Changes {
+    /// Gives only what is on stable storage from now on, so that a power loss takes nothing of it
+    /// back. The feed itself syncs the log for that, when it is read and there is something new.
+    /// With [`Durability::Sync`] it is so in any case.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let mut changes = db.changes(db.position())?.synced();
+    /// db.put(b"key", b"value")?;
+    /// // The put was not synced; it is now.
+    /// assert_eq!(changes.next().unwrap()?.len(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn synced(mut self) -> Self {
+        self.is_synced = true;
+        self
+    }
+
+    /// Waits until there is a change, for so long at most. Whether there is one now. Writers wake
+    /// it, and take a lock for that only while somebody waits.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// use std::time::Duration;
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let mut changes = db.changes(db.position())?;
+    /// assert!(!changes.wait(Duration::from_millis(1))?);
+    /// let writer = db.clone();
+    /// let thread = std::thread::spawn(move || writer.put(b"key", b"value"));
+    /// assert!(changes.wait(Duration::from_secs(60))?);
+    /// assert_eq!(changes.next().unwrap()?.len(), 1);
+    /// # thread.join().unwrap()?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for an item. [`Error::Closed`] if the store was closed, or why it takes no more writes,
+    /// once there are no more changes.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
+        let inner = std::sync::Arc::clone(self.db.inner());
+        inner.feeds.wait(timeout, || {
+            // First: what a failed store still has to give was written before.
+            let failure = inner.check_poison();
+            if self.pending.is_none() {
+                self.pending = self.read()?;
+            }
+            match (&self.pending, failure) {
+                (Some(_), _) => Ok(true),
+                (None, failure) => failure.map(|()| false),
+            }
+        })
+    }
+
+    /// Behind the last change that it gave; before that, where it began.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let mut changes = db.changes(db.position())?;
+    /// db.put(b"key", b"value")?;
+    /// let change = changes.next().unwrap()?;
+    /// assert_eq!(changes.reached(), change.position());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reached(&self) -> Position {
+        self.reached
+    }
+
+    /// The last time mark before the change that comes next.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// let changes = db.changes(db.position())?;
+    /// assert_eq!(changes.time(), None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn time(&self) -> Option<TimeMark> {
+        match &self.pending {
+            Some(change) => change.time,
+            None => self.tail.time().map(TimeMark::from),
+        }
+    }
+
+    /// The next change, if there is one.
+    fn read(&mut self) -> Result<Option<CommittedBatch>> {
+        let inner = self.db.inner();
+        let bound = inner.feed_bound(self.is_synced, self.tail.lsn())?;
+        let entry = self.tail.next(&inner.write_path.log, bound).map_err(|error| {
+            // After a failed sync nobody can tell what the files have of what was not synced.
+            match (inner.check_poison(), Error::from(error)) {
+                (Err(failure), Error::Corruption { .. }) => failure,
+                (_, error) => error,
+            }
+        })?;
+        let Some(entry) = entry else { return Ok(None) };
+        let Entry { lsn, end, payload } = entry;
+        let Some(batch) = Batch::from_payload(payload) else {
+            let what = format!("the whole record at position {lsn} does not hold a batch");
+            return Err(Error::corruption(&inner.dir.join(LOG_DIR), 0, what));
+        };
+        let time = self.tail.time().map(TimeMark::from);
+        Ok(Some(CommittedBatch { position: end.into(), batch, time }))
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Result<CommittedBatch>;
+
+    fn next(&mut self) -> Option<Result<CommittedBatch>> {
+        let change = match self.pending.take() {
+            Some(change) => change,
+            None => match self.read().transpose()? {
+                Ok(change) => change,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        self.reached = change.position;
+        Some(Ok(change))
+    }
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").field("position", &self.reached()).finish_non_exhaustive()
+    }
+}
+
+impl From<keyrack_wal::TimeMark> for TimeMark {
+    fn from(mark: keyrack_wal::TimeMark) -> Self {
+        TimeMark { position: mark.end.into(), unix_ms: mark.unix_ms }
+    }
+}
+
+impl CommittedBatch {
+    /// Behind this change: a feed from here goes on with the next one.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, Position};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// let change = db.changes(Position::START)?.next().unwrap()?;
+    /// assert_eq!(change.position(), db.position());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The writes, in the order in which they were applied.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{BatchWrite, Db, Options, Position};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.delete(b"key")?;
+    /// let change = db.changes(Position::START)?.next().unwrap()?;
+    /// assert_eq!(change.writes().next(), Some(BatchWrite::Delete { key: b"key" }));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    pub fn writes(&self) -> impl Iterator<Item = BatchWrite<'_>> {
+        self.batch.iter()
+    }
+
+    /// How many writes there are. None if it [is an ingestion](CommittedBatch::is_ingestion).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, Position};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// assert_eq!(db.changes(Position::START)?.next().unwrap()?.len(), 1);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "one without writes has a meaning of its own")]
+    pub fn len(&self) -> u64 {
+        self.batch.len()
+    }
+
+    /// The writes as a batch, to apply them to another store.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, Position, WriteOptions};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?;
+    /// # let copy = Db::open_in(fs, "/copy".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// for change in db.changes(Position::START)? {
+    ///     copy.write(change?.batch(), WriteOptions::default())?;
+    /// }
+    /// assert!(copy.contains_key(b"key")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// Whether tables were taken in here by [`Db::ingest`]. Their entries are not in the log, so
+    /// the change has no writes: whoever needs them reads the store. It is there also if the call
+    /// failed after it had taken its place in the order. A power loss during the call may leave the
+    /// tables without the change.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, IngestOptions, Options, Position, SstWriter};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs.clone(), "/store".as_ref(), Options::new())?;
+    /// let mut changes = db.changes(Position::START)?;
+    /// let mut table = SstWriter::create(&*fs, "/new.sst".as_ref(), db.options())?;
+    /// table.put(b"a", b"1")?;
+    /// table.finish()?;
+    /// db.ingest(&["/new.sst"], IngestOptions::default())?;
+    /// let change = changes.next().unwrap()?;
+    /// assert!(change.is_ingestion() && change.len() == 0);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_ingestion(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// The last time mark before it, if there is one: the change was made after that time, by about
+    /// a second at most unless nothing was written in between.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options, Position};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// let change = db.changes(Position::START)?.next().unwrap()?;
+    /// assert_eq!(change.time(), None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn time(&self) -> Option<TimeMark> {
+        self.time
+    }
+}
