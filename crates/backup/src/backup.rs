@@ -21,6 +21,10 @@
 //!
 //! **Interrupted**, a backup leaves objects and no manifest. The next one reads the files again,
 //! finds the objects by their names, and compares their bytes, since nothing else vouches for them.
+//!
+//! **Damage in the store.** The first reading goes through the check that the engine has of the
+//! file ([`keyrack_store::ContentCheck`]), so what has an identity has the bytes that were written
+//! under it. A file that fails ends the backup.
 
 use crate::digest::{Digest, Hasher};
 use crate::dir_target::CHUNK_BYTES;
@@ -30,7 +34,7 @@ use crate::pace::Pace;
 use crate::progress::{Progress, Watch};
 use crate::repository::{BackupId, BackupInfo, Repository, object_name};
 use crate::target::Sink;
-use keyrack_store::{FileContent, FileSet, HeldFile};
+use keyrack_store::{FileContent, FileSet, HeldFile, Unsound};
 use keyrack_vfs::{Fs, OpenOptions, Operation};
 use std::collections::HashMap;
 use std::fmt;
@@ -203,12 +207,19 @@ impl Save<'_> {
 
     fn digest_of(&self, file: &HeldFile, read: &mut dyn FnMut(u64)) -> Result<Digest> {
         let mut hasher = Hasher::default();
+        let mut check = file.check.as_ref().map(|new_check| new_check());
         self.read(file, &mut |chunk| {
             hasher.update(chunk);
+            if let Some(check) = &mut check {
+                check.take(chunk).map_err(|unsound| self.unsound(file, &unsound))?;
+            }
             self.pace.wait_for(chunk.len());
             read(chunk.len() as u64);
             Ok(())
         })?;
+        if let Some(check) = &mut check {
+            check.end().map_err(|unsound| self.unsound(file, &unsound))?;
+        }
         Ok(hasher.finish())
     }
 
@@ -266,6 +277,13 @@ impl Save<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A file whose bytes are not those that its engine wrote is in no backup.
+    fn unsound(&self, file: &HeldFile, unsound: &Unsound) -> Error {
+        let Unsound { offset, what } = unsound;
+        let remedy = "no backup was made; check the store, and repair it or restore a backup of it";
+        Error::corruption(self.place(file), format!("at byte {offset}: {what}; {remedy}"))
     }
 
     fn place(&self, file: &HeldFile) -> String {

@@ -5,6 +5,7 @@ use keyrack_backup::{BackupId, Error, Repository};
 use keyrack_flodb::Db;
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs, OpenOptions, Operation};
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 /// A repository with backups of the rounds 60 and 61, and what is in which.
@@ -246,38 +247,74 @@ fn a_backup_of_a_later_version_is_no_damage() {
     assert!(matches!(repository.delete(&ids[..1]), Err(Error::Usage(_))));
 }
 
-/// What a disk gave when a file was copied stays, until it is mended as `docs/backups.md` says.
+/// The next backup copies what was removed, if the store still has it.
 #[test]
-fn a_file_that_was_damaged_when_it_was_copied_can_be_mended() {
+fn a_damaged_object_can_be_mended() {
     let (disk, store) = (MemFs::new(), MemFs::new());
     let repository = create(&shared(&disk)).unwrap();
     let db = Db::open_in(shared(&store), Path::new(STORE), idle()).unwrap();
     write(&db, 1..61);
-    db.flush().unwrap();
-    let table = names(&store, STORE).into_iter().find(|name| name.ends_with(".table")).unwrap();
-    let flip = || {
-        let path = Path::new(STORE).join(&table);
-        let file = store.open(&path, &OpenOptions::new().read(true).write(true)).unwrap();
-        let mut byte = [0];
-        file.read_at(40, &mut byte).unwrap();
-        file.write_at(40, &[byte[0] ^ 1]).unwrap();
-    };
-    flip();
     let first = save(&db, &repository).unwrap().info.id;
-    flip();
-    let second = save(&db, &repository).unwrap().info.id;
-    assert!(repository.verify(None, |_| ()).unwrap().is_sound(), "nobody has seen it");
-    let manifest = disk.read_to_string(&Path::new("/backups").join(format!("backups/{second}")));
+    let manifest = disk.read_to_string(&Path::new("/backups").join(format!("backups/{first}")));
     let manifest = manifest.unwrap();
-    let line = manifest.lines().find(|line| line.ends_with(&format!(" {table}"))).unwrap();
+    let line = manifest.lines().find(|line| line.ends_with(".table")).unwrap();
     let object = Path::new("/backups/objects").join(line.split_once(' ').unwrap().0);
-    disk.remove_file(&object).unwrap();
-    let third = save(&db, &repository).unwrap().info.id;
+    let file = disk.open(&object, &OpenOptions::new().write(true)).unwrap();
+    file.write_at(40, b"damage").unwrap();
     let report = repository.verify(None, |_| ()).unwrap();
     let [damage] = &report.damage[..] else { panic!("{report:?}") };
-    assert_eq!(damage.place, object.display().to_string());
-    assert_eq!(damage.backups, [first.clone(), second.clone()]);
-    repository.delete(&[first, second]).unwrap();
+    assert_eq!(
+        (&damage.place, &damage.backups[..]),
+        (&object.display().to_string(), from_ref(&first))
+    );
+    disk.remove_file(&object).unwrap();
+    let second = save(&db, &repository).unwrap();
+    assert_eq!(second.copied_files, 1, "{second:?}");
     assert!(repository.verify(None, |_| ()).unwrap().is_sound());
-    assert_eq!(restored_round(&repository, &third), 60);
+    assert_eq!(restored_round(&repository, &first), 60);
+    assert_eq!(restored_round(&repository, &second.info.id), 60);
+}
+
+/// Every byte of every table and blob file, wrong while it is copied: there is no backup, and the
+/// place is told. What an earlier backup has is not read again.
+#[test]
+fn a_damaged_file_of_the_store_is_refused_with_its_place() {
+    let disk = MemFs::new();
+    let db = Db::open_in(shared(&disk), Path::new(STORE), idle()).unwrap();
+    for rounds in [1..70, 70..140] {
+        write(&db, rounds);
+        db.flush().unwrap();
+    }
+    let files = files(&disk, STORE);
+    let ends = |path: &&PathBuf, end: &str| path.to_str().unwrap().ends_with(end);
+    let count = |end: &str| files.iter().filter(|path| ends(path, end)).count();
+    assert!(count(".table") > 1 && count(".blob") > 1, "{files:?}");
+    let copied = files.iter().filter(|path| ends(path, ".table") || ends(path, ".blob"));
+    for path in copied {
+        let file = disk.open(path, &OpenOptions::new().read(true).write(true)).unwrap();
+        let length = usize::try_from(file.len().unwrap()).unwrap();
+        // All of the ends, and some of the middle.
+        let places = (0..length).filter(|at| *at < 60 || length - at < 300 || at % 97 == 0);
+        for at in places {
+            let mut byte = [0];
+            file.read_exact_at(at as u64, &mut byte).unwrap();
+            file.write_at(at as u64, &[byte[0] ^ 0x10]).unwrap();
+            let repository = create(&shared(&MemFs::new())).unwrap();
+            let Err(Error::Corruption { place, what }) = save(&db, &repository) else {
+                panic!("{path:?} at {at} of {length}")
+            };
+            assert_eq!(place, path.display().to_string(), "{at}");
+            assert!(what.contains("at byte ") && what.contains("check the store"), "{what}");
+            assert!(repository.backups().unwrap().is_empty());
+            file.write_at(at as u64, &byte).unwrap();
+        }
+    }
+    let repository = create(&shared(&MemFs::new())).unwrap();
+    let saved = save(&db, &repository).unwrap();
+    assert_eq!(restored_round(&repository, &saved.info.id), 139);
+    let Some(table) = files.iter().find(|path| ends(path, ".table")) else { panic!("{files:?}") };
+    let file = disk.open(table, &OpenOptions::new().write(true)).unwrap();
+    file.write_at(9, b"damage").unwrap();
+    let again = save(&db, &repository).unwrap();
+    assert_eq!((again.copied_files, restored_round(&repository, &again.info.id)), (0, 139));
 }

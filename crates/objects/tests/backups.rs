@@ -138,6 +138,7 @@ fn a_large_file_goes_in_parts() {
             content: FileContent::File("/large".into()),
             bytes: content.len() as u64,
             identity: None,
+            check: None,
             hold: Box::new(()),
         };
         let set = FileSet { fs, engine: "flodb", files: vec![file] };

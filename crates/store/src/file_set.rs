@@ -48,8 +48,37 @@ pub struct HeldFile {
     /// Printable ASCII without spaces, at most [`IDENTITY_BYTES_MAX`] bytes. `None` where the
     /// engine does not know.
     pub identity: Option<String>,
+    /// Makes a check of the bytes, for who reads all of them. `None` where the engine has none.
+    pub check: Option<NewCheck>,
     /// What keeps the file.
     pub hold: Box<dyn Any + Send + Sync>,
+}
+
+/// Makes a [`ContentCheck`] of a file.
+pub type NewCheck = Box<dyn Fn() -> Box<dyn ContentCheck> + Send + Sync>;
+
+/// Compares the bytes of a file with what its engine knows of them, while somebody reads them.
+pub trait ContentCheck {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// They are not those that were written.
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Unsound>;
+
+    /// There are no more bytes.
+    ///
+    /// # Errors
+    /// Bytes are missing, or all of them together are not those that were written.
+    fn end(&mut self) -> Result<(), Unsound>;
+}
+
+/// What is wrong with the bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsound {
+    /// Where, in bytes of the file.
+    pub offset: u64,
+    /// What it is.
+    pub what: String,
 }
 
 /// Where the bytes of a file are.
@@ -71,7 +100,7 @@ impl FileSet {
 
 impl fmt::Debug for HeldFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, content, bytes, identity, hold: _ } = self;
+        let Self { name, content, bytes, identity, check: _, hold: _ } = self;
         write!(f, "{name}: {bytes} bytes, {content:?}, {identity:?}")
     }
 }

@@ -41,7 +41,9 @@ pub use engine::{
     ANY_KEY, AbsentEngine, Backend, Engine, EngineOption, KEY_BYTES, OpenOptions, Registry,
 };
 pub use error::{Error, Result};
-pub use file_set::{FileContent, FileSet, HeldFile, IDENTITY_BYTES_MAX};
+pub use file_set::{
+    ContentCheck, FileContent, FileSet, HeldFile, IDENTITY_BYTES_MAX, NewCheck, Unsound,
+};
 pub use info::StoreInfo;
 pub use model::ModelStore;
 pub use names::{nearest, unknown};

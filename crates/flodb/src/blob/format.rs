@@ -118,7 +118,7 @@ fn record_bytes(key_bytes: usize, stored_bytes: usize) -> u64 {
 }
 
 /// What a checksum covers beside the bytes: the file and the place in it.
-fn place(number: u64, offset: u64) -> u64 {
+pub(super) fn place(number: u64, offset: u64) -> u64 {
     number.rotate_left(32) ^ offset
 }
 
@@ -133,6 +133,11 @@ pub(super) fn header(number: u64, compression: Compression) -> [u8; HEADER_BYTES
     let sum = checksum(&header[..24], place(number, 0));
     header[24..].copy_from_slice(&sum.to_le_bytes());
     header
+}
+
+/// The headers that a file of this number may have.
+pub(super) fn headers(number: u64) -> [[u8; HEADER_BYTES as usize]; 2] {
+    [Compression::None, Compression::Lz4].map(|compression| header(number, compression))
 }
 
 pub(super) fn footer(meta: &BlobMeta) -> [u8; FOOTER_BYTES as usize] {

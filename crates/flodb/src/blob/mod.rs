@@ -23,10 +23,12 @@
 //! * `format`: the bytes, and what the manifest and the tables know of them.
 //! * `writer`: makes a blob file.
 //! * `reader`: one value, or all records with what is wrong.
+//! * `copied`: the check of its bytes while somebody copies them.
 //! * `gc`: which files a compaction should empty.
 //!
 //! The bytes are described in `docs/formats/blob.md`.
 
+mod copied;
 mod format;
 mod gc;
 mod reader;
@@ -34,6 +36,7 @@ mod reader;
 mod tests;
 mod writer;
 
+pub(crate) use copied::BlobCheck;
 pub(crate) use format::{
     BLOB_INDEX_BYTES_MAX, BlobIndex, BlobMeta, BlobShare, add_share, put_shares, take_shares,
 };

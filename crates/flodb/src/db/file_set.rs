@@ -18,12 +18,14 @@
 //! bits that tell two files of one number and length apart.
 
 use super::Db;
+use crate::blob::BlobCheck;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, State, blob_name, table_name};
 use crate::open_blob::{OpenBlob, blob_path};
 use crate::open_table::{OpenTable, table_path};
 use crate::read_state::ReadState;
-use keyrack_store::{FileContent, FileSet, HeldFile};
+use crate::table::TableCheck;
+use keyrack_store::{FileContent, FileSet, HeldFile, NewCheck};
 use keyrack_vfs::{FileKind, Fs, MemFs, RelativePath};
 use std::any::Any;
 use std::path::Path;
@@ -71,6 +73,7 @@ impl Db {
                 content: FileContent::File(table_path(dir, file.number)),
                 bytes: file.bytes,
                 identity: known.then(|| identity(state, "table", file.number, file.checksum)),
+                check: Some(table_check(Arc::clone(table))),
                 hold: self.hold(Arc::clone(table)),
             }
         };
@@ -80,12 +83,13 @@ impl Db {
     fn held_blobs(&self, state: &State, read_state: &ReadState) -> Vec<HeldFile> {
         let dir = &self.inner().dir;
         let held = |blob: &Arc<OpenBlob>| {
-            let meta = blob.meta();
+            let meta = *blob.meta();
             HeldFile {
                 name: name(&blob_name(meta.number)),
                 content: FileContent::File(blob_path(dir, meta.number)),
                 bytes: meta.file_bytes(),
                 identity: Some(identity(state, "blob", meta.number, meta.digest)),
+                check: Some(Box::new(move || Box::new(BlobCheck::new(meta)))),
                 hold: self.hold(Arc::clone(blob)),
             }
         };
@@ -95,6 +99,11 @@ impl Db {
     fn hold(&self, file: impl Any + Send + Sync) -> Box<dyn Any + Send + Sync> {
         Box::new(Hold { _file: file, _db: self.clone() })
     }
+}
+
+/// The check holds the table, since the index of the table says what its blocks are.
+fn table_check(table: Arc<OpenTable>) -> NewCheck {
+    Box::new(move || Box::new(TableCheck::new(Arc::clone(&table))))
 }
 
 fn identity(state: &State, kind: &str, number: u64, checksum: u64) -> String {
@@ -119,6 +128,7 @@ fn manifest_of(state: State) -> Result<Vec<HeldFile>> {
             bytes: content.len() as u64,
             content: FileContent::Memory(content),
             identity: None,
+            check: None,
             hold: Box::new(()),
         });
     }

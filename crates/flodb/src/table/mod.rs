@@ -20,6 +20,7 @@
 //! * `reader`: a table in use.
 //! * `lookup`: the lookup of one key, and its stages.
 //! * `inspect`: the check of a whole table.
+//! * `copied`: the check of its bytes while somebody copies them.
 //! * `salvage`: finds the sound blocks of a file that does not open as a table.
 //! * `cursor`: scans a table, reading ahead.
 //!
@@ -27,6 +28,7 @@
 //! cache.
 
 mod calls;
+mod copied;
 mod cursor;
 mod format;
 mod index;
@@ -40,6 +42,7 @@ pub(crate) mod tests;
 mod writer;
 
 pub(crate) use calls::TableReads;
+pub(crate) use copied::TableCheck;
 pub use cursor::ReadOptions;
 pub(crate) use cursor::TableCursor;
 #[cfg(test)]

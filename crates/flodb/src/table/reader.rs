@@ -8,7 +8,7 @@
 use super::calls::ReadCount;
 use super::cursor::{ReadOptions, TableCursor};
 use super::format::{
-    BlockType, FOOTER_BYTES, Handle, decode_block, read_block, read_block_with, read_footer,
+    BlockType, FOOTER_BYTES, Handle, decode_block, footer, read_block, read_block_with, read_footer,
 };
 use super::index::Index;
 use super::properties::{FilterBlock, PrefixFilterBlock, Properties, TableMeta, decode_ranges};
@@ -63,6 +63,8 @@ pub(crate) struct Table {
     #[cfg(test)]
     number: u64,
     pub(super) data_bytes: u64,
+    /// The blocks after the data, in their order; those that there are not have no bytes.
+    parts: [Handle; 5],
     pub(super) meta: TableMeta,
     /// Whether the range deletes are among the entries, too.
     pub(super) ranges_among_entries: bool,
@@ -172,9 +174,9 @@ impl Table {
             reads.add(part.framed_bytes());
             file.with(|file| read_block(file, part, block_type))
         };
-        let index = read(properties.index, BlockType::Index)?;
-        let index = Index::parse(&index, properties.data_bytes, comparator)
-            .map_err(|what| damage(properties.index, what))?;
+        let stored = read(properties.index, BlockType::Index)?;
+        let parsed = Index::parse(&stored, properties.data_bytes, comparator);
+        let index = parsed.map_err(|what| damage(properties.index, what))?;
         let parse_tombstones = |part| {
             let stored = read(part, BlockType::RangeDeletes)?;
             parse_range_tombstones(&stored, comparator).map_err(|what| damage(part, what))
@@ -190,12 +192,13 @@ impl Table {
         {
             return Err(damage(handle, "bounds that do not reach over the ranges"));
         }
+        let (parts, comparator) = (parts_of(&properties, handle), comparator.clone());
         let meta = TableMeta {
             range_deletes: range_tombstones.as_ref().map_or(0, |index| index.len() as u64),
             checksum: handle.checksum,
             ..properties.meta
         };
-        let cached = TableCache::new(Arc::clone(cache), number, index.len()).in_order(comparator);
+        let cached = TableCache::new(Arc::clone(cache), number, index.len()).in_order(&comparator);
         Ok(Table {
             filter,
             prefix_filter,
@@ -203,11 +206,12 @@ impl Table {
             _memory: [index_charge(&cached, &index, range_tombstones.as_deref()), filter_charge],
             cached,
             index,
-            comparator: comparator.clone(),
+            comparator,
             file,
             #[cfg(test)]
             number,
             data_bytes: properties.data_bytes,
+            parts,
             meta,
             ranges_among_entries: properties.ranges_among_entries,
             range_tombstones,
@@ -278,6 +282,21 @@ impl Table {
     /// Whether the table certainly has no key of the prefix in question. One cache line.
     pub(crate) fn refuses(&self, question: PrefixQuestion<'_>) -> bool {
         question.is_refused_by(self.prefix_filter.as_ref())
+    }
+
+    /// The blocks of the file from the first to the last, which is the properties.
+    pub(super) fn stored_block(&self, index: usize) -> Option<Handle> {
+        if index < self.index.len() {
+            return Some(self.index.block(index));
+        }
+        let mut there = self.parts.into_iter().filter(|part| *part != Handle::default());
+        there.nth(index - self.index.len())
+    }
+
+    /// The footer, and where it is.
+    pub(super) fn stored_footer(&self) -> ([u8; FOOTER_BYTES], u64) {
+        let properties = self.parts[self.parts.len() - 1];
+        (footer(properties, properties.end()), properties.end())
     }
 
     /// All range deletes of the table, if there are any.
@@ -357,6 +376,17 @@ fn read_properties(file: &dyn File, reads: &ReadCount) -> Result<(Handle, Proper
     let properties = Properties::decode(&stored, footer_at + FOOTER_BYTES as u64)
         .map_err(|what| Error::corruption(file.path(), handle.offset, what))?;
     Ok((handle, properties))
+}
+
+/// The blocks after the data, in their order.
+fn parts_of(properties: &Properties, own: Handle) -> [Handle; 5] {
+    let Properties { filter, prefix_filter, range_deletes, index, .. } = properties;
+    let filter = filter.as_ref().map(|filter| filter.stored);
+    let prefix_filter = prefix_filter.as_ref().map(|filter| filter.stored);
+    let mut parts = [filter, prefix_filter, *range_deletes, Some(*index), Some(own)]
+        .map(Option::unwrap_or_default);
+    parts.sort_by_key(|part| part.offset);
+    parts
 }
 
 /// Whether the bounds of the table include those of its range tombstones.
