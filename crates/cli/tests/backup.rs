@@ -192,6 +192,47 @@ fn a_store_in_use_is_left_alone() {
     is_whole(&lab, "r");
 }
 
+/// The rows of a directory, by their keys.
+fn rows(dir: &std::path::Path, write: &[(&str, &str)]) -> Vec<(String, String)> {
+    use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
+    let fs = std::sync::Arc::new(keyrack_vfs::RealFs);
+    let store = RowStore::open(fs, dir, Options::default(), &|_| {}).unwrap();
+    let mut session = store.session().unwrap();
+    for (key, value) in write {
+        session.put(key.as_bytes(), value.as_bytes(), 0, 0).unwrap();
+    }
+    session.flush().unwrap();
+    let mut found = Vec::new();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    session
+        .scan(b"", None, &mut |key, row| {
+            found.push((text(key), text(row.value())));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    drop(session);
+    Box::new(store).close().unwrap();
+    found
+}
+
+#[test]
+fn a_row_store_comes_back() {
+    let lab = Lab::new();
+    let dir = lab.path("rows");
+    rows(&dir, &[("ada", "36"), ("bob", "1")]);
+    lab.run("backup rows b").exits(0).says("are new");
+    let expected = rows(&dir, &[("bob", "2")]);
+    lab.run("backup rows b").exits(0);
+    let listed = parse_json(&lab.run("backup b --list --json").exits(0).stdout);
+    assert_eq!(listed[1]["engine"], "rowstore");
+    lab.run(&format!("restore b old --id {}", ids(&lab)[0])).exits(0);
+    lab.run("restore b new").exits(0);
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(rows(&lab.path("old"), &[]), [pair("ada", "36"), pair("bob", "1")]);
+    assert_eq!(rows(&lab.path("new"), &[]), expected);
+    assert_eq!(expected, [pair("ada", "36"), pair("bob", "2")]);
+}
+
 #[test]
 fn addresses_of_object_stores_are_refused_in_a_line_with_the_remedy() {
     let lab = store();

@@ -67,6 +67,7 @@ mod core;
 mod engine;
 mod error;
 mod evict;
+mod file_set;
 #[cfg(test)]
 mod fuzz;
 mod group;

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// The file that is locked while a process has the store open.
-const LOCK_NAME: &str = "LOCK";
+pub(crate) const LOCK_NAME: &str = "LOCK";
 
 /// Rows over the index in memory, with logs and checkpoints. See the crate's documentation.
 #[derive(Debug)]
@@ -276,7 +276,7 @@ fn prepare(fs: &dyn Fs, dir: &Path, options: &Options) -> Result<Manifest> {
     Ok(manifest)
 }
 
-fn read_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<Manifest>> {
+pub(crate) fn read_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<Manifest>> {
     let path = dir.join(MANIFEST_NAME);
     match fs.read(&path) {
         Err(error) if error.is_not_found() => Ok(None),

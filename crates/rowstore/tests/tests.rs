@@ -19,6 +19,7 @@ mod damage;
 mod engine;
 mod expiry;
 mod faults;
+mod file_set;
 mod fixture;
 mod groups;
 mod limits;

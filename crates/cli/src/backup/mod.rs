@@ -26,9 +26,9 @@ pub(crate) use restore::restore_command;
 /// What stands below the flags of both commands.
 fn help() -> String {
     format!(
-        "DEST is a directory, or s3://BUCKET/PREFIX, gs:// or az:// in a program that was built \
-         with\n--features object-store. Credentials, region and endpoint come from the variables \
-         of the\nservice, such as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and \
+        "DEST is a directory, or s3://BUCKET/PREFIX, gs:// or az:// in a program that has the \
+         feature\nobject-store. Credentials, region and endpoint come from the variables of the \
+         service, such as\nAWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and \
          AWS_ENDPOINT_URL.\n\n{STATUSES}"
     )
 }

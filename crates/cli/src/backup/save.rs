@@ -4,21 +4,33 @@ use super::progress::Shown;
 use super::{info_json, keep, target};
 use crate::db::{Store, check_store, open, path};
 use clap::ArgMatches;
-use keyrack_backup::{Backup, Deleted, Repository, Saved};
+use keyrack_backup::{Backup, Deleted, FileSet, Repository, Saved};
 use keyrack_console::{Failure, Outcome};
+use keyrack_rowstore::RowStore;
 use keyrack_store::parse_size;
 use keyrack_vfs::RealFs;
 use serde_json::json;
+use std::sync::Arc;
 
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let limit = limit(matches)?;
     let keep = keep(matches)?;
+    let dir = path(matches, "dir");
     // Said before anything is made.
-    check_store(&RealFs, &path(matches, "dir"))?;
+    let is_rows = RowStore::is_in(&RealFs, &dir)?;
+    if !is_rows {
+        check_store(&RealFs, &dir)?;
+    }
     let repository = Repository::create(target(matches)?)?;
-    let store = open(matches)?;
+    let (store, set): (Option<Store>, FileSet) = if is_rows {
+        (None, RowStore::file_set_of(Arc::new(RealFs), &dir)?)
+    } else {
+        let store = open(matches)?;
+        let set = store.file_set()?;
+        (Some(store), set)
+    };
     let shown = Shown::new(matches);
-    let backup = Backup::of(store.file_set()?).limit(limit).watch(|now| shown.tell(now));
+    let backup = Backup::of(set).limit(limit).watch(|now| shown.tell(now));
     let saved = backup.save_to(&repository);
     shown.end();
     let saved = saved?;
@@ -33,11 +45,11 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
 
 /// What is left to do when the backup is made.
 fn after(
-    store: Store,
+    store: Option<Store>,
     repository: &Repository,
     keep: Option<usize>,
 ) -> Result<Option<Deleted>, Failure> {
-    store.close()?;
+    store.map_or(Ok(()), Store::close)?;
     Ok(keep.map(|count| repository.keep_newest(count)).transpose()?)
 }
 
