@@ -6,6 +6,7 @@
 
 use crate::bench;
 use crate::chores;
+use crate::examples;
 use crate::fuzz;
 use crate::instrumented;
 use crate::options::Options;
@@ -160,6 +161,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         "the pictures of the documentation, drawn again from the newest records",
         &[],
         chores::figures,
+    ),
+    command(
+        "examples",
+        "the programs of examples/ over the library for C, in C, Go and JavaScript",
+        &[],
+        examples::command,
     ),
     command("fmt", "format the tree", &[], chores::fmt),
 ];

@@ -27,6 +27,7 @@
 mod bench;
 mod chores;
 mod command;
+mod examples;
 mod fuzz;
 mod instrumented;
 mod options;

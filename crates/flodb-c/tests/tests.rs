@@ -52,6 +52,18 @@ fn runs(name: &str, libraries: &[OsString], command: &[&str]) {
     assert_eq!(succeeds(run.arg(work)).stdout, b"done\n");
 }
 
+/// Whether the machine lacks a program. The test says SKIPPED then; where `CI` is set, it fails.
+fn is_missing(program: &str) -> bool {
+    let is_missing = Command::new(program).arg("--version").output().is_err();
+    if is_missing {
+        assert!(env::var_os("CI").is_none(), "there is no {program}");
+        // Not with `println!`, which the runner of tests keeps to itself.
+        let line = format!("SKIPPED {}: there is no {program}\n", module_path!());
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+    }
+    is_missing
+}
+
 #[test]
 fn a_program_uses_every_call_of_the_shared_library() {
     runs("program.c", &c::shared(&shared()), &[]);
@@ -77,15 +89,38 @@ fn the_header_is_one_of_cpp_too() {
     runs("include.cc", &c::shared(&shared()), &[]);
 }
 
+/// Those in other languages are run by `cargo xtask examples`.
+#[test]
+fn the_example_prints_what_its_page_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, examples) = (dir.path().join("shop"), source("../../examples"));
+    let libraries = c::shared(&shared());
+    c::compile(&examples.join("c/shop.c"), &source("include"), &libraries, &program);
+    let work = dir.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let output = succeeds(Command::new(program).arg(work));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), c::read(&examples.join("expected.txt")));
+}
+
+/// The first program of the page, compiled and run.
+#[test]
+fn the_first_program_of_the_page_works() {
+    let page = c::read(&source("../../docs/keyrack-c.md"));
+    let (_, text) = page.split_once("```c\n").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (from, program) = (dir.path().join("first.c"), dir.path().join("first"));
+    fs::write(&from, text).unwrap();
+    c::compile(&from, &source("include"), &c::shared(&shared()), &program);
+    let output = succeeds(Command::new(program).current_dir(dir.path()));
+    assert_eq!(output.stdout, b"red\n");
+}
+
 /// Every access to memory of the programs and of the library is to memory that they have, and
 /// nothing is left at the end.
 #[test]
 fn valgrind_finds_nothing() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        assert!(env::var_os("CI").is_none(), "there is no valgrind");
-        // Not with `println!`, which the runner of tests keeps to itself.
-        let line = format!("SKIPPED {}: there is no valgrind on this machine\n", module_path!());
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
+    if is_missing("valgrind") {
         return;
     }
     let valgrind = [
@@ -132,6 +167,9 @@ fn the_documentation_names_every_option() {
 /// The file for pkg-config gives a compiler what it needs, from an installation as the page has it.
 #[test]
 fn pkg_config_finds_the_library() {
+    if is_missing("pkg-config") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let prefix = dir.path().to_str().unwrap();
     for name in ["include", "lib", "lib/pkgconfig", "work"] {
@@ -147,11 +185,7 @@ fn pkg_config_finds_the_library() {
         .args(["--cflags", "--libs", "keyrack"])
         .env("PKG_CONFIG_PATH", dir.path().join("lib/pkgconfig"))
         .output();
-    let Ok(flags) = flags else {
-        assert!(env::var_os("CI").is_none(), "there is no pkg-config");
-        return;
-    };
-    let flags = String::from_utf8(flags.stdout).unwrap();
+    let flags = String::from_utf8(flags.unwrap().stdout).unwrap();
     let program = dir.path().join("program");
     let mut cc = Command::new("cc");
     cc.args(["-std=c99", "-D_GNU_SOURCE", "-pthread"]).arg(source("tests/program.c"));

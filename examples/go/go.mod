@@ -1,0 +1,3 @@
+module keyrack.example/shop
+
+go 1.19
