@@ -80,7 +80,8 @@ const SHUTTLE: Instrument = Instrument {
     filter: Some("shuttled"),
 };
 
-/// The crates that free memory under the eyes of other threads.
+/// The crates that free memory under the eyes of other threads, and the libraries for C with their
+/// fuzzers. Their programs in C are compiled by another compiler; valgrind watches those.
 const ASAN: Instrument = Instrument {
     name: "asan",
     rustflags: "-Zsanitizer=address",
@@ -91,8 +92,15 @@ const ASAN: Instrument = Instrument {
         ("KEYRACK_BRIEF", "1"),
     ],
     withheld: &["LSAN_OPTIONS"],
-    packages: &["keyrack-concurrent", "keyrack-flodb", "keyrack-masstree", "keyrack-wal"],
-    library_only: &[],
+    packages: &[
+        "keyrack-concurrent",
+        "keyrack-flodb",
+        "keyrack-masstree",
+        "keyrack-wal",
+        "keyrack-flodb-c",
+        "keyrack-leveldb-c",
+    ],
+    library_only: &["keyrack-flodb-c", "keyrack-leveldb-c"],
     filter: None,
 };
 

@@ -27,6 +27,8 @@ mod access;
 mod backup;
 mod batch;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod iterator;
 mod library;
 mod list;

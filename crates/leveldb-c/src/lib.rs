@@ -26,6 +26,8 @@ mod content;
 mod database;
 mod db;
 mod filter;
+#[cfg(test)]
+mod fuzz;
 mod iterator;
 mod lifetime;
 mod manage;
