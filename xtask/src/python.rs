@@ -5,7 +5,7 @@
 //!   maturin build          a wheel of the tests' build, installed there
 //!   pytest                 crates/python/tests
 //!
-//!   maturin build --release, auditwheel show      what users install, and the glibc it asks for
+//!   maturin build --release                       what users install, and the glibc it asks for
 //! ```
 //!
 //! The environment is made once, and again when the list of packages changes. The tests run what
@@ -53,17 +53,39 @@ pub(crate) fn tests(workspace: &Workspace, _: &Options) -> Outcome {
 /// `cargo xtask wheel`: a wheel for users, with the glibc that it asks for in its name.
 ///
 /// # Errors
-/// `Stage` when it does not build; `Broken` without Python.
+/// `Stage` when it does not build, or is of no use alone; `Broken` without Python.
 pub(crate) fn wheel(workspace: &Workspace, _: &Options) -> Outcome {
     let python = stage("python environment", || environment(workspace))?;
-    stage("wheel", || {
+    let wheel = stage("wheel", || {
         let wheels = empty_folder(workspace, "wheels")?;
         // The tag is the lowest of manylinux that the library meets: maturin looks at its symbols.
         run(maturin(workspace, &python, &wheels).args(["--release", "--strip"]))?;
-        let wheel = the_wheel(&wheels)?;
-        say(&format!("{}: {}", wheel.display(), asked_glibc(&wheel)));
-        Ok(())
-    })
+        the_wheel(&wheels)
+    })?;
+    stage("wheel alone", || try_alone(workspace, &wheel))?;
+    say(&format!("{}: {}", wheel.display(), asked_glibc(&wheel)));
+    Ok(())
+}
+
+/// What is run with a wheel and no other package.
+const FIRST_STORE: &str = "\
+import keyrack, keyrack.fs, sys, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    with keyrack.open(folder + '/store') as db:
+        db[b'key'] = b'value'
+    with keyrack.open(folder + '/store', read_only=True) as db:
+        assert dict(db.items()) == {b'key': b'value'}
+    with keyrack.fs.FileSystem(folder + '/log') as fs:
+        fs.write_bytes('/a', b'hello')
+        assert fs.listdir('/') == ['a']
+";
+
+/// Installs a wheel in an environment of its own, and uses it.
+fn try_alone(workspace: &Workspace, wheel: &Path) -> Outcome {
+    let folder = workspace.target("python-wheel");
+    run(workspace.tool("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    run(pip(workspace, &folder).args(["install", "--no-index"]).arg(wheel))?;
+    run(workspace.tool(folder.join("bin/python")).args(["-I", "-c", FIRST_STORE]))
 }
 
 /// What the name of a wheel says about glibc.

@@ -72,9 +72,23 @@ class KeyrackFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 "keyrack:// needs the directory of a log: log=DIR, or storage_options={'log': DIR}"
             )
         self.auto_mkdir = auto_mkdir
-        self.files = _opened(
-            os.fspath(log), tuple(map(os.fspath, lower)), create, read_only, uid, gid
-        )
+        logs = os.fspath(log), tuple(map(os.fspath, lower))
+        self._arguments = *logs, create, read_only, uid, gid
+        self._files = _opened(*self._arguments)
+
+    @property
+    def files(self) -> FileSystem:
+        """The name space. One that was closed is opened again."""
+        if self._files.closed:
+            self._files = _opened(*self._arguments)
+        return self._files
+
+    def close(self) -> None:
+        """Frees the log for other processes. The next call opens it again.
+
+        fsspec keeps its file systems, so a log stays open until then.
+        """
+        self._files.close()
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

@@ -15,7 +15,7 @@
 
 use crate::error::{Failure, Result};
 use crate::handle::Kept;
-use crate::source::{Bounds, Entry, Source};
+use crate::source::{Bounds, Entry, PAGE_BYTES_MAX, Source};
 use keyrack_flodb as flodb;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -25,9 +25,6 @@ use std::sync::Arc;
 
 /// Entries of a page, at most.
 const PAGE_MAX: usize = 128;
-
-/// Bytes of keys and values from which on a page ends.
-const PAGE_BYTES_MAX: usize = 64 << 10;
 
 /// What an iterator gives.
 #[derive(Clone, Copy, PartialEq, Eq)]

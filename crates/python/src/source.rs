@@ -9,6 +9,9 @@ use keyrack_flodb::{
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
+/// Bytes of keys and values from which on a page of entries ends.
+pub(crate) const PAGE_BYTES_MAX: usize = 64 << 10;
+
 /// A key with its value.
 pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 
@@ -139,7 +142,8 @@ impl Source {
         }
     }
 
-    /// Up to `count` entries of a transaction within bounds, from one end on.
+    /// Up to `count` entries of a transaction within bounds, from one end on. There are fewer at
+    /// the end, and where they are large.
     pub(crate) fn page(&self, bounds: &Bounds, is_back: bool, count: usize) -> Result<Vec<Entry>> {
         let Source::Within(place, kept) = self else { return Ok(Vec::new()) };
         kept.with(|running| {
@@ -209,7 +213,7 @@ fn page_of(
     is_back: bool,
     count: usize,
 ) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+    let (mut entries, mut bytes) = (Vec::new(), 0);
     let (near, far) = if is_back { (&bounds.1, &bounds.0) } else { (&bounds.0, &bounds.1) };
     match near {
         Bound::Unbounded if is_back => iter.seek_last()?,
@@ -233,8 +237,10 @@ fn page_of(
         if !is_within {
             break;
         }
+        bytes += key.len() + value.len();
         entries.push((key.to_vec(), value.to_vec()));
-        if entries.len() == count {
+        // The next entry would count as read.
+        if entries.len() == count || bytes >= PAGE_BYTES_MAX {
             break;
         }
         iter.step(is_back)?;

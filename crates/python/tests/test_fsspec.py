@@ -30,7 +30,7 @@ def log(tmp_path):
 def fs(log):
     fs = fsspec.filesystem("keyrack", log=log)
     yield fs
-    fs.files.close()
+    fs.close()
 
 
 class KeyrackFixtures(AbstractFixtures):
@@ -38,7 +38,7 @@ class KeyrackFixtures(AbstractFixtures):
     def fs(self, tmp_path):
         fs = fsspec.filesystem("keyrack", log=str(tmp_path / "log"), auto_mkdir=True)
         yield fs
-        fs.files.close()
+        fs.close()
 
     @pytest.fixture
     def fs_path(self):
@@ -188,6 +188,17 @@ def test_threads_and_copies_of_a_file_system_share_a_log(fs, log):
         thread.join()
     assert found == [b"x"] * 4
     assert pickle.loads(pickle.dumps(fs)).cat("/a") == b"x"
+
+
+def test_a_close_frees_the_log_until_the_next_call(fs, log):
+    fs.pipe("/a", b"x")
+    fs.close()
+    with keyrack.fs.FileSystem(log) as other:
+        assert other.listdir("/") == ["a"]
+        with pytest.raises(keyrack.FileError, match="in use"):
+            fs.ls("/")
+    assert fs.cat("/a") == b"x"
+    assert fsspec.filesystem("keyrack", log=log) is fs
 
 
 def test_pandas_writes_and_reads_a_table(fs, log):

@@ -1,7 +1,9 @@
 """A store is a dictionary in the order of its keys."""
 
 import array
+import asyncio
 import random
+import shelve
 
 import keyrack
 import pytest
@@ -303,3 +305,30 @@ def test_backups_are_made_found_and_restored(db, tmp_path):
         backups.delete("../etc")
     with pytest.raises(keyrack.Error):
         keyrack.Repository(tmp_path / "nothing", create=False)
+
+
+def test_programs_of_the_library_take_a_store_for_a_dictionary(db):
+    """`shelve` keeps objects in any dictionary of bytes."""
+    with shelve.Shelf(db) as shelf:
+        shelf["ada"] = {"age": 36}
+        shelf["bob"] = [1, 2]
+        assert sorted(shelf) == ["ada", "bob"] and "ada" in shelf
+        assert shelf.get("ada")["age"] == 36 and shelf.get("none", 7) == 7
+        del shelf["bob"]
+        assert list(shelf) == ["ada"]
+    assert db.closed
+
+
+def test_a_dictionary_is_made_of_a_store(db):
+    db.update(zip([b"b", b"a"], [b"2", b"1"]))
+    assert dict(db) == {b"a": b"1", b"b": b"2"} == {**db}
+    assert sorted(db, reverse=True) == [b"b", b"a"]
+
+
+def test_a_loop_of_asyncio_calls_from_other_threads(db):
+    async def work():
+        put = [asyncio.to_thread(db.put, b"%d" % n, b"x", sync=True) for n in range(20)]
+        await asyncio.gather(*put)
+        return await asyncio.to_thread(db.count)
+
+    assert asyncio.run(work()) == 20

@@ -51,6 +51,23 @@ def test_ranges_are_read_sets_too(db, isolation, conflicts):
     assert (b"sum" in db) != conflicts
 
 
+@pytest.mark.parametrize("changed, conflicts", [(19, True), (21, False)])
+def test_an_iterator_over_large_values_reads_little_ahead(db, changed, conflicts):
+    keys = [b"%03d" % n for n in range(60)]
+    for key in keys:
+        db[key] = bytes(100_000)
+    tx = db.transaction()
+    items = tx.items()
+    assert [next(items)[0] for _ in range(20)] == keys[:20]
+    db[keys[changed]] = b""
+    tx[b"sum"] = b""
+    if conflicts:
+        with pytest.raises(keyrack.Conflict):
+            tx.commit()
+    else:
+        tx.commit()
+
+
 def test_isolation_has_two_names(db):
     with pytest.raises(keyrack.Usage, match="'serializable' or 'snapshot'"):
         db.transaction(isolation="dirty")
