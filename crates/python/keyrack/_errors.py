@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-
 __all__ = [
     "Closed",
     "Conflict",
@@ -114,9 +111,3 @@ def of_errno(number: int, text: str) -> FileError:
             kind = type(base.__name__, (FileError, base), {"__module__": "keyrack"})
         _NUMBERS[number] = kind
     return kind(number, text)
-
-
-def errno_of(name: str) -> FileError:
-    """An exception by the name of its error number."""
-    number = getattr(errno, name)
-    return of_errno(number, os.strerror(number))

@@ -15,6 +15,7 @@ an exception of the kind that `os` would, `FileNotFoundError` and so on, which i
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections.abc import Iterator
@@ -174,7 +175,7 @@ class RawFile(io.RawIOBase):
             fs.create(path, exclusive=kind == "x")
         stat = fs.stat(path)
         if stat.kind == "directory":
-            raise of_errno(21, f"{os.fsdecode(path)}: it is a directory")
+            raise of_errno(errno.EISDIR, f"{os.fsdecode(path)}: it is a directory")
         if kind == "w" and stat.size > 0:
             fs.truncate(path, 0)
         if self._appends:
@@ -232,7 +233,7 @@ class RawFile(io.RawIOBase):
         else:
             raise ValueError(f"whence must be 0, 1 or 2 (got {whence})")
         if start + offset < 0:
-            raise of_errno(22, f"a place in a file must not be below 0 (got {start + offset})")
+            raise of_errno(errno.EINVAL, f"a place in a file must not be below 0 (got {start + offset})")
         self._at = start + offset
         return self._at
 

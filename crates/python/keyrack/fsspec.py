@@ -12,6 +12,7 @@ log; `lower`, `read_only`, `create`, `uid` and `gid` are as for `keyrack.fs.File
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import uuid
@@ -250,9 +251,9 @@ class KeyrackFile(AbstractBufferedFile):  # type: ignore[misc]
         self._part: str | None = None
         self._is_exclusive = "x" in mode
         if "r" in mode and fs.files.stat(path).kind == "directory":
-            raise IsADirectoryError(21, "it is a directory", path)
+            raise IsADirectoryError(errno.EISDIR, "it is a directory", path)
         if self._is_exclusive and fs.exists(path):
-            raise FileExistsError(17, "it exists already", path)
+            raise FileExistsError(errno.EEXIST, "it exists already", path)
         super().__init__(fs, path, mode, block_size, **options)
         if "a" in mode:
             if not self.autocommit:
