@@ -298,10 +298,13 @@ impl Batch {
     pub(crate) fn from_payload(mut payload: Vec<u8>) -> Option<Batch> {
         let writes = decode(&payload)?;
         let count = writes.len() as u64;
-        let ranges = writes.iter().filter(|write| write.kind == Kind::DeleteRange).count() as u64;
+        let of_kind = |kind| writes.iter().filter(|write| write.kind == kind).count() as u64;
+        let ranges = of_kind(Kind::DeleteRange);
+        let (has_expiring, has_operands) =
+            (of_kind(Kind::PutExpiring) > 0, of_kind(Kind::Merge) > 0);
         drop(writes);
         payload.drain(..varint_len(&payload));
-        Some(Batch { entries: payload, count, ranges })
+        Some(Batch { entries: payload, count, ranges, has_expiring, has_operands })
     }
 
     pub(crate) fn push(&mut self, write: Write<'_>) {

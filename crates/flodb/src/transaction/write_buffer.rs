@@ -168,6 +168,12 @@ impl WriteBuffer {
         (below, operands)
     }
 
+    /// Whether the range delete at `at` has the key in its range.
+    fn covers(&self, at: usize, key: &[u8], order: &Comparator) -> bool {
+        let (from, to) = range_of(&self.batch, &self.entries[at]);
+        order.user(from, key).is_le() && order.user(key, to).is_lt()
+    }
+
     /// The keys whose last write is an operand.
     pub(super) fn keys_with_operands(&self, order: &Comparator) -> Vec<Vec<u8>> {
         let merged = self.entries.iter().zip(self.index.hashes());

@@ -4,7 +4,7 @@
 mod durable;
 mod live;
 
-use crate::support::{Model, Write, idle, open, rows, tiny, try_open};
+use crate::support::{Model, Write, appends, idle, open, put_until, rows, still, tiny, try_open};
 use keyrack_flodb::{
     Batch, BatchWrite, Changes, CommittedBatch, Db, Durability, Error, IngestOptions, Options,
     Position, SstWriter, WriteOptions,
@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 /// Options with which the log stays.
 pub(crate) fn keeping() -> Options {
-    Options { log_retention_bytes: 1 << 40, ..tiny() }
+    let options = Options { log_retention_bytes: 1 << 40, clock: still(), ..tiny() };
+    options.merge_operator(appends())
 }
 
 pub(crate) fn apply(change: &CommittedBatch, model: &mut Model) {
@@ -27,6 +28,10 @@ pub(crate) fn apply(change: &CommittedBatch, model: &mut Model) {
             BatchWrite::Put { key, value } => Write::Put(key.to_vec(), value.to_vec()),
             BatchWrite::Delete { key } => Write::Delete(key.to_vec()),
             BatchWrite::DeleteRange { from, to } => Write::DeleteRange(from.to_vec(), to.to_vec()),
+            BatchWrite::PutUntil { key, value, expires_ms } => {
+                Write::PutUntil(key.to_vec(), value.to_vec(), expires_ms)
+            }
+            BatchWrite::Merge { key, operand } => Write::Merge(key.to_vec(), operand.to_vec()),
             write => panic!("{write:?} was never written"),
         };
         write.apply(model);
@@ -54,6 +59,11 @@ fn write(draw: &mut Draw) -> Write {
             if from < to { Write::DeleteRange(from, to) } else { Write::Delete(from) }
         }
         1..=5 => Write::Delete(key(draw)),
+        6 | 7 => Write::Merge(key(draw), draw.bytes(5)),
+        8 | 9 => {
+            let (key, value) = (key(draw), draw.bytes(5));
+            put_until(draw, key, value)
+        }
         _ => {
             let bytes = [0, 5, 100, 400][draw.below(4)];
             Write::Put(key(draw), draw.bytes(bytes))
@@ -74,6 +84,10 @@ fn commit(db: &Db, draw: &mut Draw, model: &mut Model) {
             for write in &writes {
                 match write {
                     Write::Put(key, value) => transaction.put(key, value).unwrap(),
+                    Write::PutUntil(key, value, until) => {
+                        transaction.put_until(key, value, *until).unwrap();
+                    }
+                    Write::Merge(key, operand) => transaction.merge(key, operand).unwrap(),
                     Write::Delete(key) => transaction.delete(key).unwrap(),
                     Write::DeleteRange(from, to) => transaction.delete_range(from, to).unwrap(),
                 }
