@@ -26,11 +26,14 @@ def documented():
 
 
 @pytest.mark.parametrize("name, thing", list(documented()))
-def test_examples_of(name, thing, path, db, spaces):
+def test_examples_of(name, thing, path, request):
     text = inspect.getdoc(thing)
     assert text, f"{name} has no docstring"
-    names = {"keyrack": keyrack, "path": path, "db": db, "spaces": spaces}
-    names["FileSystem"] = keyrack.fs.FileSystem
+    names = {"keyrack": keyrack, "path": path, "FileSystem": keyrack.fs.FileSystem}
+    # Stores are opened for examples that use them.
+    for store in ("db", "spaces"):
+        if ">>>" in text and store in text:
+            names[store] = request.getfixturevalue(store)
     run(text, name, names)
 
 
