@@ -11,6 +11,9 @@
 //! first opening recovers it as it would have recovered the store. A torn tail of a log is copied,
 //! too. So this costs no more than the reading of the files.
 //!
+//! Parts of the checkpoint are checked while they are copied. Segments of logs are not: their tails
+//! may be torn, and a recovery tells what is damage.
+//!
 //! Files have no identity here. A copy of a store keeps the identities of its logs, so two stores
 //! may have parts of the same generation with other rows.
 
@@ -18,8 +21,9 @@ use crate::RowStore;
 use crate::error::of_files;
 use crate::manifest::{LogState, MANIFEST_NAME};
 use crate::part::name_of;
+use crate::part_check::PartCheck;
 use crate::store::{LOCK_NAME, read_manifest};
-use keyrack_store::{Error, FileContent, FileSet, HeldFile, Result};
+use keyrack_store::{Error, FileContent, FileSet, HeldFile, NewCheck, Result};
 use keyrack_vfs::{DirEntry, FileKind, Fs, RelativePath};
 use keyrack_wal::is_ours;
 use std::path::Path;
@@ -51,21 +55,25 @@ impl RowStore {
         let manifest = read_manifest(&*fs, dir)?.ok_or_else(missing)?;
         let mut named = Vec::new();
         for (index, part) in manifest.parts.iter().enumerate() {
-            named.push(name(dir, &part.dir, &name_of(manifest.generation, index))?);
+            let generation = manifest.generation;
+            let entry = part.clone();
+            let check: NewCheck =
+                Box::new(move || Box::new(PartCheck::new(generation, index, entry.clone())));
+            named.push((name(dir, &part.dir, &name_of(generation, index))?, Some(check)));
         }
         for log in manifest.logs.iter().filter(|log| log.state != LogState::Dropped) {
             for file in log_files(&*fs, &dir.join(&log.path))? {
-                named.push(name(dir, &log.path, &file)?);
+                named.push((name(dir, &log.path, &file)?, None));
             }
         }
-        named.push(name(dir, Path::new(""), MANIFEST_NAME)?);
+        named.push((name(dir, Path::new(""), MANIFEST_NAME)?, None));
         // Each file holds the lock: it ends with the last one.
         let lock = Arc::new(lock);
-        let held = named.into_iter().map(|name| {
+        let held = named.into_iter().map(|(name, check)| {
             let path = name.under(dir);
             let bytes = fs.metadata(&path).map_err(|error| of_files(&error))?.len;
             let hold = Box::new(Arc::clone(&lock));
-            let (content, check) = (FileContent::File(path), None);
+            let content = FileContent::File(path);
             Ok(HeldFile { name, content, bytes, identity: None, check, hold })
         });
         let files = held.collect::<Result<_>>()?;

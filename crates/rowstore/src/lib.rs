@@ -78,6 +78,7 @@ mod model;
 mod notifier;
 mod options;
 mod part;
+mod part_check;
 mod part_dirs;
 mod record;
 mod recovery;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// Bytes after which a writer waits for the disk.
 const SYNC_BYTES: u64 = 32 << 20;
-const HEAD_BYTES: usize = 32;
+pub(crate) const HEAD_BYTES: usize = 32;
 /// Lengths of key and row.
 const LENGTHS_BYTES: usize = 8;
 const PREFIX: &str = "checkpoint-";
@@ -144,7 +144,7 @@ impl PartWriter {
 }
 
 /// The checksum of a part with one block more. Never 0.
-fn chained(sum: u32, block: u32) -> u32 {
+pub(crate) fn chained(sum: u32, block: u32) -> u32 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&sum.to_le_bytes());
     bytes[4..].copy_from_slice(&block.to_le_bytes());
@@ -256,7 +256,7 @@ impl PartReader {
     }
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes
         .get(at..at + 4)
         .and_then(|bytes| bytes.first_chunk())

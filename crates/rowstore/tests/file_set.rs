@@ -119,3 +119,39 @@ fn what_lies_elsewhere_is_refused_with_the_remedy() {
         "{line}"
     );
 }
+
+/// What a check says of a file, given in pieces of so many bytes.
+fn unsound(set: &FileSet, name: &str, bytes: &[u8], piece: usize) -> Option<u64> {
+    let file = set.files.iter().find(|file| file.name.as_str() == name).unwrap();
+    let mut check = file.check.as_ref().unwrap()();
+    let taken = bytes.chunks(piece).try_for_each(|piece| check.take(piece));
+    taken.and_then(|()| check.end()).err().map(|unsound| unsound.offset)
+}
+
+#[test]
+fn parts_of_a_checkpoint_are_checked_to_the_last_byte() {
+    let disk = MemFs::new();
+    let store = open(&disk, tiny());
+    write(&store, &mut Draw::new(1), 1500);
+    store.checkpoint().unwrap();
+    close(store);
+    let set = set(&disk).unwrap();
+    let parts = set.files.iter().filter(|file| file.check.is_some());
+    let names: Vec<&str> = parts.map(|file| file.name.as_str()).collect();
+    assert!(!names.is_empty(), "{set:?}");
+    for name in names {
+        let whole = disk.read(&Path::new(DIR).join(name)).unwrap();
+        for piece in [1, 7, 4096, usize::MAX] {
+            assert_eq!(unsound(&set, name, &whole, piece), None, "{name} by {piece}");
+        }
+        assert!(unsound(&set, name, &whole[..whole.len() - 1], 4096).is_some());
+        assert!(unsound(&set, name, &[&whole[..], &[0]].concat(), 4096).is_some());
+        assert!(unsound(&set, name, b"", 4096).is_some());
+        let mut damaged = whole.clone();
+        for at in (0..whole.len()).filter(|at| *at < 64 || at % 101 == 0) {
+            damaged[at] ^= 4;
+            assert!(unsound(&set, name, &damaged, 4096).is_some(), "{name} at {at}");
+            damaged[at] ^= 4;
+        }
+    }
+}
