@@ -234,7 +234,8 @@ impl Save<'_> {
             if hasher.finish() == object {
                 return Ok(());
             }
-            Err(Error::corruption(self.place(file), "read twice, its bytes are not the same"))
+            let what = "read twice, its bytes are not the same; check the disk, and try again";
+            Err(Error::corruption(self.place(file), what))
         })
     }
 
@@ -272,7 +273,8 @@ impl Save<'_> {
             sink(&chunk[..count])?;
             offset += count as u64;
             if count < wanted {
-                let what = format!("it has {offset} bytes, not {}", file.bytes);
+                let remedy = "check the store, and repair it or restore a backup of it";
+                let what = format!("it has {offset} bytes, not {}; {remedy}", file.bytes);
                 return Err(Error::corruption(self.place(file), what));
             }
         }

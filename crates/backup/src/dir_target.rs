@@ -78,7 +78,10 @@ impl Target for DirTarget {
     fn prepare(&self) -> Result<()> {
         match self.fs.metadata(&self.dir) {
             Ok(found) if found.kind != FileKind::Dir => {
-                return Err(Error::Usage(format!("{}: not a directory", self.dir.display())));
+                return Err(Error::Usage(format!(
+                    "{}: not a directory; name another place",
+                    self.dir.display()
+                )));
             }
             Ok(_) => {}
             Err(error) if error.is_not_found() => self.fs.create_dir(&self.dir)?,

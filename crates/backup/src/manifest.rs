@@ -84,8 +84,10 @@ impl Manifest {
     /// # Errors
     /// [`Error::Corruption`]; [`Error::Usage`] if a later program wrote it.
     pub(crate) fn decode(place: &str, bytes: &[u8]) -> Result<Manifest> {
-        let wrong = |what: String| Error::corruption(place, what);
-        let body = body(bytes).ok_or_else(|| wrong("its checksum is another".to_owned()))?;
+        let remedy = "delete this backup, and use another one";
+        let wrong = |what: String| Error::corruption(place, format!("{what}; {remedy}"));
+        let body = body(bytes)
+            .ok_or_else(|| wrong("the manifest has another checksum than it states".to_owned()))?;
         let mut lines = body.lines().enumerate().map(|(index, line)| (index + 1, line));
         let version = lines.next().and_then(|(_, line)| line.strip_prefix(FIRST));
         match version {

@@ -120,7 +120,8 @@ impl Repository {
     /// [`Error::Usage`] if there is none; the machine's.
     pub fn newest(&self) -> Result<BackupId> {
         let newest = self.ids()?.pop();
-        newest.ok_or_else(|| Error::Usage(format!("{}: there is no backup", self.place())))
+        let what = "there is no backup in it; make one, or name another directory of backups";
+        newest.ok_or_else(|| Error::Usage(format!("{}: {what}", self.place())))
     }
 
     /// The names of all backups, the oldest first. Other objects beside them are not ours.
@@ -160,7 +161,8 @@ impl Repository {
     }
 
     pub(crate) fn no_backup(&self, id: &BackupId) -> Error {
-        Error::Usage(format!("{}: there is no backup {id}", self.place()))
+        let remedy = "--list names those that are there";
+        Error::Usage(format!("{}: there is no backup {id}; {remedy}", self.place()))
     }
 
     /// All objects with their lengths. Names that are no SHA-256 are not ours.
@@ -173,7 +175,8 @@ impl Repository {
     fn check_marker(&self) -> Result<()> {
         let place = self.target.place(Some(&name(MARKER)));
         let Some(bytes) = self.read_small(&name(MARKER), MARKER_BYTES_MAX)? else {
-            return Err(Error::Usage(format!("{}: there are no backups in it", self.place())));
+            let what = "there are no backups in it; make one, or correct the name";
+            return Err(Error::Usage(format!("{}: {what}", self.place())));
         };
         match std::str::from_utf8(&bytes) {
             Ok(MARKER_TEXT) => Ok(()),
@@ -181,7 +184,10 @@ impl Repository {
                 let what = "a repository of a later version; use a later keyrack";
                 Err(Error::Usage(format!("{place}: {what}")))
             }
-            _ => Err(Error::corruption(place, "not the first file of a repository of backups")),
+            _ => {
+                let what = "not the first file of a repository of backups; restore it from a copy";
+                Err(Error::corruption(place, what))
+            }
         }
     }
 

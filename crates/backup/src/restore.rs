@@ -88,7 +88,8 @@ impl Repository {
     ) -> Result<()> {
         let object = object_name(file.object);
         let wrong = |what: String| {
-            let what = format!("{what} (the file {})", file.name);
+            let remedy = "restore another backup; --verify lists those that are damaged";
+            let what = format!("{what} (the file {}); {remedy}", file.name);
             Error::corruption(self.target.place(Some(&object)), what)
         };
         let copy = fs.open(path, &OpenOptions::new().write(true).create_new(true))?;
@@ -126,7 +127,7 @@ fn check_target(fs: &dyn Fs, target: &Path) -> Result<()> {
     match fs.metadata(target) {
         Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(error.into()),
-        Ok(found) if found.kind != FileKind::Dir => refused("it is there, and no directory"),
+        Ok(found) if found.kind != FileKind::Dir => refused("it is a file; choose a new directory"),
         Ok(_) if !fs.list(target)?.is_empty() => {
             refused("the directory is not empty; choose a new one")
         }
