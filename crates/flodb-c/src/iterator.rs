@@ -304,7 +304,7 @@ unsafe fn lend(
 /// Threads: one at a time for `iterator`.
 ///
 /// # Safety
-/// As for [`lend`].
+/// `iterator` is null or an iterator that nobody else uses; `len` is null or room for a length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_iterator_key(
     iterator: *const Cursor,
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn keyrack_iterator_key(
 /// Threads: one at a time for `iterator`.
 ///
 /// # Safety
-/// As for [`lend`].
+/// `iterator` is null or an iterator that nobody else uses; `len` is null or room for a length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn keyrack_iterator_value(
     iterator: *const Cursor,
