@@ -61,7 +61,8 @@ pub struct Changes {
 }
 
 impl Db {
-    /// The position behind everything that is visible now.
+    /// The position behind everything that is visible now. Beside the last change there may be a
+    /// time mark before it.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};

@@ -140,7 +140,8 @@ pub use position::Position;
 pub use prefix_extractor::{PrefixExtractor, PrefixRule};
 pub use repair::{RepairReport, repair};
 pub use spaces::{
-    KeySpace, SpaceIter, Spaces, SpacesBatch, SpacesTransaction, SpacesTransactionIter,
+    KeySpace, SpaceIter, SpaceWrite, Spaces, SpacesBatch, SpacesChange, SpacesChanges,
+    SpacesTransaction, SpacesTransactionIter,
 };
 pub use sst_writer::{SstFile, SstWriter};
 pub use table::ReadOptions;

@@ -11,7 +11,7 @@
 //! Varints and strings are as everywhere. A value may go on behind what is known of it.
 
 use super::order::{IDS_MAX, Prefix};
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchWrite};
 use crate::checksum::hash;
 use crate::coding::{Reader, put_string, put_varint};
 use crate::db::Inner;
@@ -78,6 +78,41 @@ pub(super) fn drop_space(batch: &mut Batch, name: &str, entry: &Entry) {
 /// Adds the write that forgets a dropped space.
 pub(super) fn forget(batch: &mut Batch, id: u32) {
     batch.delete(&key(TAG_DROPPED, &id.to_be_bytes()));
+}
+
+/// The space that a put of a batch makes known, with its name.
+pub(super) fn created(key: &[u8], value: &[u8]) -> Option<(String, Entry)> {
+    let name = name_of(key)?;
+    let mut fields = Reader::new(value);
+    let id = id(fields.varint()?)?;
+    let order = String::from_utf8(fields.string()?.to_vec()).ok()?;
+    Some((name, Entry { id, order }))
+}
+
+/// The name of the space, if the key is that of one in the catalog.
+pub(super) fn name_of(key: &[u8]) -> Option<String> {
+    let (tag, name) = key.strip_prefix(Prefix::CATALOG.bytes())?.split_first()?;
+    String::from_utf8(name.to_vec()).ok().filter(|_| *tag == TAG_NAME)
+}
+
+/// The space that a batch drops, with its name.
+pub(super) fn dropped_in<'a>(
+    writes: impl Iterator<Item = BatchWrite<'a>>,
+) -> Option<(u32, String)> {
+    let (mut dropped, mut name) = (None, None);
+    for write in writes {
+        match write {
+            BatchWrite::Delete { key } => name = name.or_else(|| name_of(key)),
+            BatchWrite::Put { key, .. } => {
+                let rest = key.strip_prefix(Prefix::CATALOG.bytes());
+                let id = rest.and_then(|rest| rest.strip_prefix(&[TAG_DROPPED]));
+                let id = id.and_then(|id| Some(u32::from_be_bytes(id.try_into().ok()?)));
+                dropped = dropped.or(id);
+            }
+            BatchWrite::DeleteRange { .. } => {}
+        }
+    }
+    dropped.zip(name)
 }
 
 impl Catalog {

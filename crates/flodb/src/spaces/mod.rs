@@ -24,6 +24,7 @@
 
 mod batch;
 mod catalog;
+mod changes;
 mod expire;
 mod iter;
 mod key;
@@ -35,6 +36,7 @@ mod transaction;
 mod transaction_iter;
 
 pub use batch::SpacesBatch;
+pub use changes::{SpaceWrite, SpacesChange, SpacesChanges};
 pub use iter::SpaceIter;
 pub use space::KeySpace;
 pub use transaction::SpacesTransaction;

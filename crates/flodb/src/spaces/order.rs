@@ -67,6 +67,20 @@ impl Prefix {
         &self.bytes[..usize::from(self.len)]
     }
 
+    /// The id of the space that a key is of, and the bytes of its prefix. A bound around a space
+    /// has an id, and may be shorter than the prefix.
+    pub(super) fn id_of(key: &[u8]) -> Option<(u32, usize)> {
+        let mut number = 0_u64;
+        for (at, byte) in key.iter().take(VARINT_BYTES_MAX).enumerate() {
+            number |= u64::from(byte & 0x7f) << (7 * at);
+            if *byte < 0x80 {
+                let hash = if number & 1 == 1 { HASH_BYTES } else { 0 };
+                return Some((u32::try_from(number >> 1).ok()?, at + 1 + hash));
+            }
+        }
+        None
+    }
+
     /// Before all keys of the space, and behind those of spaces before.
     pub(super) fn low(&self) -> &[u8] {
         &self.bytes[..usize::from(self.varint_len)]

@@ -3,6 +3,7 @@
 
 mod durable;
 mod live;
+mod spaces;
 
 use crate::support::{Model, Write, appends, idle, open, put_until, rows, still, tiny, try_open};
 use keyrack_flodb::{

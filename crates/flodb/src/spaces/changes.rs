@@ -1,0 +1,376 @@
+//! The change feed of a store with key spaces: each write with the name of its space.
+//!
+//! ```text
+//!   log       04 36 ada -> "" | 00 nusers -> id 2 | 04 41 bob -> ""
+//!   shown     by_age: 36 ada    users is made       by_age: 41 bob
+//! ```
+//!
+//! The log has keys with the ids of their spaces, and the catalog changes by writes as all others
+//! do. So a feed learns the names as it reads. It begins with those of the spaces that there are.
+//! The name of one that was dropped since is in the batch that drops it, which comes later in the
+//! log: a second feed looks for it when its first write is met.
+
+use super::order::Prefix;
+use super::space::KeySpace;
+use super::{Spaces, catalog};
+use crate::batch::BatchWrite;
+use crate::changes::{Changes, CommittedBatch, TimeMark};
+use crate::db::Db;
+use crate::error::Result;
+use crate::position::Position;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The changes of a store with key spaces from a position on, see [`Spaces::changes`] and
+/// [`KeySpace::changes`]. An iterator that never waits, as [`Changes`] is.
+#[derive(Debug)]
+pub struct SpacesChanges {
+    changes: Changes,
+    /// To look for the names of dropped spaces.
+    db: Db,
+    names: HashMap<u32, Arc<str>>,
+    /// The id of the only space that is shown.
+    only: Option<u32>,
+    pending: Option<SpacesChange>,
+}
+
+/// A batch of writes that a store with key spaces has applied.
+#[derive(Clone, Debug)]
+pub struct SpacesChange {
+    change: CommittedBatch,
+    /// What each write is.
+    shown: Vec<Shown>,
+}
+
+/// One write of a [`SpacesChange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpaceWrite<'a> {
+    /// A key space was made.
+    Created {
+        /// Its name.
+        space: &'a str,
+        /// The name of its order.
+        order: &'a str,
+    },
+    /// A key space was dropped, with all its keys.
+    Dropped {
+        /// Its name.
+        space: &'a str,
+    },
+    /// A write to the keys of a space.
+    Write {
+        /// The name of the space.
+        space: &'a str,
+        /// The write, with keys as they are in the space.
+        write: BatchWrite<'a>,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Shown {
+    Nothing,
+    Created(Arc<str>, String),
+    Dropped(Arc<str>),
+    /// With the bytes of the prefix.
+    Write(Arc<str>, usize),
+}
+
+impl Spaces {
+    /// The changes after `from`, in all key spaces, as [`Db::changes`] gives them. A batch over
+    /// several spaces is one change. That a space is made or dropped is a change, too; what a
+    /// handle still writes to a dropped space is not shown.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{BatchWrite, Comparator, Options, Position, SpaceWrite, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// users.put(b"ada", b"36")?;
+    /// let mut changes = spaces.changes(Position::START)?;
+    /// let created = changes.next().unwrap()?;
+    /// let order = "keyrack.bytewise";
+    /// assert_eq!(created.writes().next(), Some(SpaceWrite::Created { space: "users", order }));
+    /// let put = changes.next().unwrap()?;
+    /// let write = BatchWrite::Put { key: b"ada", value: b"36" };
+    /// assert_eq!(put.writes().next(), Some(SpaceWrite::Write { space: "users", write }));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::changes`].
+    pub fn changes(&self, from: Position) -> Result<SpacesChanges> {
+        let changes = self.db.changes(from)?;
+        let known = self.shared.known();
+        let names = known.spaces.iter().map(|(name, (entry, _))| (entry.id, Arc::from(&name[..])));
+        let names = names.collect();
+        Ok(SpacesChanges { changes, db: self.db.clone(), names, only: None, pending: None })
+    }
+
+    /// The position behind everything that is visible now, see [`Db::position`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// let before = spaces.position();
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// assert!(before < spaces.position());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.db.position()
+    }
+}
+
+impl KeySpace {
+    /// The changes of this space after `from`: as [`Spaces::changes`], without the writes to other
+    /// spaces, and without the batches that have nothing else.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// # let users = spaces.create("users", &Comparator::Bytewise)?;
+    /// # let others = spaces.create("others", &Comparator::Bytewise)?;
+    /// let mut changes = users.changes(spaces.position())?;
+    /// others.put(b"not", b"shown")?;
+    /// users.put(b"ada", b"36")?;
+    /// assert_eq!(changes.next().unwrap()?.writes().count(), 1);
+    /// assert!(changes.next().is_none());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::changes`]; [`Error::Usage`](crate::Error::Usage) if the space was dropped.
+    pub fn changes(&self, from: Position) -> Result<SpacesChanges> {
+        self.space.check()?;
+        let (changes, db) = (self.db.changes(from)?, self.db.clone());
+        let name: Arc<str> = Arc::from(&self.space.name[..]);
+        let only = Prefix::id_of(self.space.prefix.low()).map(|(id, _)| id);
+        let names = only.map(|id| (id, name)).into_iter().collect();
+        Ok(SpacesChanges { changes, db, names, only, pending: None })
+    }
+}
+
+impl SpacesChanges {
+    /// As [`Changes::synced`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// let mut changes = spaces.changes(spaces.position())?.synced();
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// assert!(changes.next().is_some());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn synced(self) -> Self {
+        SpacesChanges { changes: self.changes.synced(), ..self }
+    }
+
+    /// Waits until there is a change, for so long at most, as [`Changes::wait`]. A change of other
+    /// spaces than those that are shown may end it early, with `false`.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// let mut changes = spaces.changes(spaces.position())?;
+    /// assert!(!changes.wait(std::time::Duration::from_millis(1))?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Changes::wait`].
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
+        if self.pending.is_none() {
+            self.pending = self.read()?;
+        }
+        if self.pending.is_none() && self.changes.wait(timeout)? {
+            self.pending = self.read()?;
+        }
+        Ok(self.pending.is_some())
+    }
+
+    /// As [`Changes::reached`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// assert_eq!(spaces.changes(spaces.position())?.reached(), spaces.position());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reached(&self) -> Position {
+        self.changes.reached()
+    }
+
+    fn read(&mut self) -> Result<Option<SpacesChange>> {
+        // Until there is one with something to show.
+        loop {
+            let Some(change) = self.changes.next().transpose()? else { return Ok(None) };
+            let mut shown = Vec::new();
+            for write in change.writes() {
+                shown.push(self.show(&change, write)?);
+            }
+            let is_empty = shown.iter().all(|shown| matches!(shown, Shown::Nothing));
+            if !is_empty || change.is_ingestion() {
+                return Ok(Some(SpacesChange { change, shown }));
+            }
+        }
+    }
+
+    /// What a write is, and what it says about names.
+    fn show(&mut self, change: &CommittedBatch, write: BatchWrite<'_>) -> Result<Shown> {
+        let (key, to) = match write {
+            BatchWrite::Put { key, value } => {
+                if let Some((name, entry)) = catalog::created(key, value) {
+                    let name: Arc<str> = Arc::from(name);
+                    self.names.insert(entry.id, Arc::clone(&name));
+                    let is_shown = self.only.is_none_or(|only| only == entry.id);
+                    return Ok(match is_shown {
+                        true => Shown::Created(name, entry.order),
+                        false => Shown::Nothing,
+                    });
+                }
+                (key, None)
+            }
+            BatchWrite::Delete { key } => {
+                if let Some(name) = catalog::name_of(key) {
+                    let is_shown = self.only.is_none_or(|only| {
+                        catalog::dropped_in(change.writes()).is_some_and(|(id, _)| id == only)
+                    });
+                    let dropped = Shown::Dropped(Arc::from(name));
+                    return Ok(if is_shown { dropped } else { Shown::Nothing });
+                }
+                (key, None)
+            }
+            BatchWrite::DeleteRange { from, to } => (from, Some(to)),
+        };
+        let Some((id, prefix)) = Prefix::id_of(key) else { return Ok(Shown::Nothing) };
+        // The catalog, another space, or the keys of a space that was dropped.
+        let is_all = to.is_some_and(|to| !to.starts_with(&key[..prefix.min(key.len())]));
+        let is_bound = key.len() < prefix;
+        if id == 0 || is_all || is_bound || self.only.is_some_and(|only| only != id) {
+            return Ok(Shown::Nothing);
+        }
+        if !self.names.contains_key(&id) {
+            self.find_name(id, change.position())?;
+        }
+        let name = self.names.get(&id).map(Arc::clone);
+        Ok(name.map_or(Shown::Nothing, |name| Shown::Write(name, prefix)))
+    }
+
+    /// Looks for the name of a space that is dropped after `from`.
+    fn find_name(&mut self, id: u32, from: Position) -> Result<()> {
+        for change in self.db.changes(from)? {
+            if let Some((dropped, name)) = catalog::dropped_in(change?.writes()) {
+                self.names.entry(dropped).or_insert_with(|| Arc::from(name));
+                if dropped == id {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for SpacesChanges {
+    type Item = Result<SpacesChange>;
+
+    fn next(&mut self) -> Option<Result<SpacesChange>> {
+        match self.pending.take() {
+            Some(change) => Some(Ok(change)),
+            None => self.read().transpose(),
+        }
+    }
+}
+
+impl SpacesChange {
+    /// Behind this change: a feed from here goes on with the next one.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Position, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// let change = spaces.changes(Position::START)?.next().unwrap()?;
+    /// assert_eq!(change.position(), spaces.position());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.change.position()
+    }
+
+    /// As [`CommittedBatch::time`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Position, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// assert_eq!(spaces.changes(Position::START)?.next().unwrap()?.time(), None);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn time(&self) -> Option<TimeMark> {
+        self.change.time()
+    }
+
+    /// As [`CommittedBatch::is_ingestion`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Position, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// assert!(!spaces.changes(Position::START)?.next().unwrap()?.is_ingestion());
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_ingestion(&self) -> bool {
+        self.change.is_ingestion()
+    }
+
+    /// The writes, in the order in which they were applied.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Position, SpaceWrite, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// spaces.create("users", &Comparator::Bytewise)?;
+    /// let begin = spaces.position();
+    /// spaces.drop_space("users")?;
+    /// let change = spaces.changes(begin)?.next().unwrap()?;
+    /// let writes: Vec<_> = change.writes().collect();
+    /// assert_eq!(writes, [SpaceWrite::Dropped { space: "users" }]);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    pub fn writes(&self) -> impl Iterator<Item = SpaceWrite<'_>> {
+        self.change.writes().zip(&self.shown).filter_map(|(write, shown)| match shown {
+            Shown::Nothing => None,
+            Shown::Created(space, order) => Some(SpaceWrite::Created { space, order }),
+            Shown::Dropped(space) => Some(SpaceWrite::Dropped { space }),
+            Shown::Write(space, prefix) => {
+                Some(SpaceWrite::Write { space, write: without(write, *prefix) })
+            }
+        })
+    }
+}
+
+/// The write with keys as they are in their space.
+fn without(write: BatchWrite<'_>, prefix: usize) -> BatchWrite<'_> {
+    match write {
+        BatchWrite::Put { key, value } => BatchWrite::Put { key: &key[prefix..], value },
+        BatchWrite::Delete { key } => BatchWrite::Delete { key: &key[prefix..] },
+        BatchWrite::DeleteRange { from, to } => {
+            BatchWrite::DeleteRange { from: &from[prefix..], to: &to[prefix..] }
+        }
+    }
+}
