@@ -43,7 +43,7 @@
 //! | follow what is written, from a position on | [`Db::changes`], [`Position`] |
 //! | copy a store beside writers | [`Db::checkpoint`] |
 //! | check or repair a closed store | [`verify()`], [`repair()`] |
-//! | see what it does | [`Db::property`], [`Db::stats`] |
+//! | see what it does | [`Db::metrics`], [`Db::property`], [`Db::stats`] |
 //!
 //! A [`Db`] is a handle: clones are cheap, any number of threads use one, and the store closes with
 //! the last. Ranges, cursors and snapshots see one moment, and hold up no writer.
@@ -123,7 +123,9 @@ pub use batch::{Batch, BatchWrite};
 pub use changes::{Changes, CommittedBatch, TimeMark};
 pub use check::{Finding, FindingKind, Report, verify};
 pub use compress::Compression;
-pub use db::{CheckedTables, Db, DropFilter, IngestOptions, Snapshot, Transfer};
+pub use db::{
+    CheckedTables, Db, DropFilter, IngestOptions, Metric, MetricKind, Snapshot, Transfer,
+};
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
