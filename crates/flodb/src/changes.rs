@@ -75,7 +75,7 @@ impl Db {
     /// ```
     #[must_use]
     pub fn position(&self) -> Position {
-        self.inner().write_path.log.position().into()
+        self.inner().position().into()
     }
 
     /// The position behind everything that `snapshot` sees: a feed from there has what it does not.
@@ -92,8 +92,11 @@ impl Db {
     /// ```
     #[must_use]
     pub fn position_at(&self, snapshot: &Snapshot) -> Position {
-        let end = snapshot.pinned.sequence() + 1;
-        self.inner().write_path.log.position_of(end).into()
+        let inner = self.inner();
+        if inner.is_read_only() {
+            return self.position();
+        }
+        inner.write_path.log.position_of(snapshot.pinned.sequence() + 1).into()
     }
 
     /// The changes after `from`: each batch of writes that was applied, in order, and those to

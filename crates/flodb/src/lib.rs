@@ -41,6 +41,7 @@
 //! | order keys otherwise | [`Compare`] |
 //! | load much that is sorted | [`SstWriter`], [`Db::ingest`] |
 //! | follow what is written, from a position on | [`Db::changes`], [`Position`] |
+//! | keep up with a writer in another process | [`Db::follow`] |
 //! | copy a store beside writers | [`Db::checkpoint`] |
 //! | check or repair a closed store | [`verify()`], [`repair()`] |
 //! | see what it does | [`Db::metrics`], [`Db::property`], [`Db::stats`] |
@@ -94,6 +95,7 @@ mod file_cache;
 mod file_writer;
 mod filter;
 mod filter_policy;
+mod follower;
 mod iterator;
 mod key;
 mod manifest;
@@ -131,6 +133,7 @@ pub use engine::engine;
 pub use error::{Error, Result};
 pub use expiry::{Clock, Expiry};
 pub use filter_policy::{FilterBuilder, FilterPolicy, FilterReader, FilterRule};
+pub use follower::Follower;
 pub use iterator::{Iter, KeyRange, Keys, Range};
 // Types of the contract that are part of the signatures here.
 pub use key::{Comparator, Compare};

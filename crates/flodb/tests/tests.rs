@@ -29,6 +29,7 @@ mod faults;
 mod file_set;
 mod filter_policy;
 mod fixture;
+mod follow;
 mod ingest;
 mod journal;
 mod leftovers;

@@ -221,6 +221,15 @@ impl Inner {
         self.options.log_retention_bytes > 0 || self.options.log_retention_seconds > 0
     }
 
+    /// Where what is visible ends in the log. Of a store that is open for reading only, that is
+    /// where the opening found the end.
+    pub(crate) fn position(&self) -> u64 {
+        match self.is_read_only() {
+            true => self.write_path.recovered.end,
+            false => self.write_path.log.position(),
+        }
+    }
+
     /// Up to where a feed that is at `from` may read. `synced` feeds sync what there is for that.
     pub(crate) fn feed_bound(&self, synced: bool, from: u64) -> Result<u64> {
         let log = &self.write_path.log;

@@ -84,7 +84,7 @@ pub use metrics::{Metric, MetricKind};
 pub(crate) use moment::Moment;
 pub(crate) use open::take_lock;
 pub(crate) use range::check_prefixes;
-pub(crate) use read_only::settled;
+pub(crate) use read_only::{Seen, settled};
 
 use crate::error::{Error, Result};
 use crate::expiry::Expiries;

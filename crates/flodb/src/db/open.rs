@@ -481,6 +481,20 @@ fn read_log(
     Ok((log, recovered))
 }
 
+/// Whether the log has no record behind `end`, where its records ended before.
+pub(crate) fn log_ends_at(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    options: &Options,
+    state: &State,
+    end: u64,
+) -> bool {
+    let with = log_options(&**fs, options, state, Sync::Os);
+    let mut record = |_: u64, _: &[u8]| Err::<(), Error>(Error::Closed);
+    let read = Log::open(Arc::clone(fs), &dir.join(LOG_DIR), end, with, &mut record);
+    read.is_ok_and(|(_, recovered)| recovered.end == end)
+}
+
 fn open_tables(
     deleter: &Arc<FileDeleter>,
     fs: &dyn Fs,

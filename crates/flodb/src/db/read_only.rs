@@ -16,11 +16,13 @@
 //! What a writer is just about to write can look like damage: the tail of the log, the last page of
 //! the manifest. So damage counts when it is found twice in the same way.
 
-use super::open::{Access, assemble};
+use super::open::{Access, assemble, log_ends_at};
 use super::{Db, Inner, Owner};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::options::Options;
+use crate::position::Position;
+use crate::version::Version;
 use keyrack_vfs::{Fs, RealFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -124,6 +126,37 @@ fn attempt(fs: &Arc<dyn Fs>, dir: &Path, options: &Options) -> Result<Option<Inn
     let now = read()?;
     let same = now.state().log_from == before.log_from && now.state().version == before.version;
     Ok(same.then_some(inner))
+}
+
+/// What a store for reading only shows: the tables, and the log up to where it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    version: Arc<Version>,
+    log_from: u64,
+    position: Position,
+}
+
+impl Seen {
+    /// Whether the store shows no more by now. An opening finds out what is wrong if this cannot be
+    /// told, as while the writer is at work.
+    pub(crate) fn is_current(&self, fs: &Arc<dyn Fs>, dir: &Path, options: &Options) -> bool {
+        let Ok(manifest) = Manifest::open(Arc::clone(fs), dir, options.comparator.clone()) else {
+            return false;
+        };
+        let state = manifest.state();
+        let is_same = state.version == self.version && state.log_from == self.log_from;
+        is_same && log_ends_at(fs, dir, options, state, self.position.into())
+    }
+}
+
+impl Db {
+    /// What this store, which is open for reading only, shows.
+    pub(crate) fn seen(&self) -> Seen {
+        let manifest = self.inner().tables.manifest.lock();
+        let state = manifest.state();
+        let (version, log_from) = (Arc::clone(&state.version), state.log_from);
+        Seen { version, log_from, position: self.position() }
+    }
 }
 
 #[cfg(test)]
