@@ -16,7 +16,9 @@ use keyrack_flodb::{
     Comparator, Durability, Error, Isolation, KeySpace, Options, Result, Spaces, SpacesTransaction,
     TransactionOptions, WriteOptions,
 };
-use keyrack_testkit::isolation::{Event, Level, Outcome, Step, Transaction, check, draw_steps};
+use keyrack_testkit::isolation::{
+    Event, Kind, Level, Outcome, Step, Transaction, check, draw_steps,
+};
 use keyrack_testkit::random::{Announced, Draw, factor, seeds_or};
 use keyrack_vfs::{CrashPolicy, MemFs};
 use std::path::Path;
@@ -190,12 +192,8 @@ impl World {
         let options = TransactionOptions { isolation: self.isolation, write };
         let transaction = self.spaces.transaction_with(options);
         let mut events = Vec::new();
-        let done = steps.into_iter().try_for_each(|step| {
-            if self.reads == Reads::Plain {
-                thread::yield_now();
-            }
-            self.step(&transaction, step, draw, &mut events)
-        });
+        let done =
+            steps.into_iter().try_for_each(|step| self.step(&transaction, step, draw, &mut events));
         let outcome = match done.and_then(|()| transaction.commit()) {
             Ok(()) => Outcome::Committed,
             Err(Error::Conflict { .. }) => Outcome::Aborted,
@@ -235,13 +233,12 @@ struct Image {
 
 fn run(
     seed: u64,
-    (isolation, reads): (Isolation, Reads),
+    isolation: Isolation,
     durability: Durability,
     is_synced: bool,
 ) -> (Vec<Transaction>, Vec<Image>) {
     let disk = MemFs::new();
-    let mut world = World::new(&disk, options(durability), isolation, is_synced);
-    world.reads = reads;
+    let world = World::new(&disk, options(durability), isolation, is_synced);
     world.settle();
     let mut images = Vec::new();
     thread::scope(|scope| {
@@ -314,8 +311,7 @@ fn lists_that_move_between_key_spaces_are_as_isolated_as_promised() {
                 1 => (Durability::Os, true),
                 _ => (Durability::Os, false),
             };
-            let how = (isolation, Reads::OfTransaction);
-            let (history, images) = run(seed, how, durability, is_synced);
+            let (history, images) = run(seed, isolation, durability, is_synced);
             assert_sound(&history, level, "at the end");
             aborted += history.iter().filter(|it| it.outcome == Outcome::Aborted).count();
             for image in &images {
@@ -327,16 +323,42 @@ fn lists_that_move_between_key_spaces_are_as_isolated_as_promised() {
     assert!(aborted > 0, "nobody met anybody");
 }
 
+/// The history of two transactions that run side by side, step by step.
+fn side_by_side((isolation, reads): (Isolation, Reads), steps: [&[Step]; 2]) -> Vec<Transaction> {
+    let mut world = World::new(&MemFs::new(), options(Durability::Os), isolation, false);
+    world.reads = reads;
+    world.settle();
+    let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+    let (mut draw, begun) = (Draw::new(1), [world.now(), world.now()]);
+    let transactions = [0, 1].map(|_| world.spaces.transaction_with(options));
+    let mut events = [Vec::new(), Vec::new()];
+    for ((transaction, steps), events) in transactions.iter().zip(steps).zip(&mut events) {
+        for step in steps {
+            world.step(transaction, *step, &mut draw, events).unwrap();
+        }
+    }
+    for ((transaction, events), begun) in transactions.into_iter().zip(events).zip(begun) {
+        transaction.commit().unwrap();
+        world.push(events, Outcome::Committed, begun);
+    }
+    let begun = world.now();
+    world.push(world.all(), Outcome::Committed, begun);
+    world.history.into_inner().unwrap()
+}
+
 /// What the checker must find: write skew, which snapshot isolation admits, and reads past the
 /// transaction.
 #[test]
 fn what_is_wrong_on_purpose_is_found_in_moving_lists() {
-    let is_found = |how| {
-        (1..=20).any(|seed| {
-            let (history, _) = run(seed, how, Durability::Os, false);
-            !check(&history, Level::Serializable).is_empty()
-        })
+    let kinds = |history: &[Transaction], level| {
+        check(history, level).into_iter().map(|found| found.kind).collect::<Vec<_>>()
     };
-    assert!(is_found((Isolation::Snapshot, Reads::OfTransaction)), "write skew");
-    assert!(is_found((Isolation::Serializable, Reads::Plain)), "reads past the transaction");
+    let across: [&[Step]; 2] =
+        [&[Step::Read(0), Step::Append(1)], &[Step::Read(1), Step::Append(0)]];
+    let skewed = side_by_side((Isolation::Snapshot, Reads::OfTransaction), across);
+    assert_eq!(kinds(&skewed, Level::Serializable), [Kind::WriteSkew]);
+    assert_eq!(kinds(&skewed, Level::Snapshot), []);
+    let same: [&[Step]; 2] = [&[Step::Append(0)], &[Step::Append(0)]];
+    let lost = side_by_side((Isolation::Serializable, Reads::Plain), same);
+    assert!(kinds(&lost, Level::Snapshot).contains(&Kind::LostWrite));
 }
