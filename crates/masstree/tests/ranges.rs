@@ -104,10 +104,10 @@ fn ranges_are_those_of_the_standard_library() {
     assert_eq!(numbers_in(&tree, (Bound::Excluded([b'b']), Bound::Unbounded)), [3, 4]);
     assert_eq!(numbers_in(&tree, (Bound::Excluded("a"), Bound::Included("c"))), [2, 3, 4]);
     // What the standard library refuses is empty.
-    assert_eq!(numbers_in(&tree, "c".."a"), []);
-    assert_eq!(numbers_in(&tree, "c"..="a"), []);
-    assert_eq!(numbers_in(&tree, (Bound::Excluded("b"), Bound::Excluded("b"))), []);
-    assert_eq!(numbers_in(&tree, ..""), []);
+    assert!(numbers_in(&tree, "c".."a").is_empty());
+    assert!(numbers_in(&tree, "c"..="a").is_empty());
+    assert!(numbers_in(&tree, (Bound::Excluded("b"), Bound::Excluded("b"))).is_empty());
+    assert!(numbers_in(&tree, .."").is_empty());
 }
 
 /// Values that an iterator has lent stay, whatever happens to it and to their keys.
