@@ -194,7 +194,7 @@ fn a_store_in_use_is_left_alone() {
 
 /// The rows of a directory, by their keys.
 fn rows(dir: &std::path::Path, write: &[(&str, &str)]) -> Vec<(String, String)> {
-    use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
+    use keyrack_rowstore::{Options, RowStore, Rows};
     let fs = std::sync::Arc::new(keyrack_vfs::RealFs);
     let store = RowStore::open(fs, dir, Options::default(), &|_| {}).unwrap();
     let mut session = store.session().unwrap();

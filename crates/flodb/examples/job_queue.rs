@@ -18,6 +18,8 @@
 //! `crash` ends the first worker that takes it, as the end of a machine would. Whatever a program
 //! that ended before has left in DIR is done by the next.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example is its own program")]
+
 use keyrack_flodb::{BatchWrite, Changes, Db, Error, Options, Result};
 use std::collections::HashSet;
 use std::io::BufRead;

@@ -109,7 +109,10 @@ pub(super) fn dropped_in<'a>(
                 let id = id.and_then(|id| Some(u32::from_be_bytes(id.try_into().ok()?)));
                 dropped = dropped.or(id);
             }
-            BatchWrite::DeleteRange { .. } => {}
+            // The catalog has none of these.
+            BatchWrite::PutUntil { .. }
+            | BatchWrite::Merge { .. }
+            | BatchWrite::DeleteRange { .. } => {}
         }
     }
     dropped.zip(name)

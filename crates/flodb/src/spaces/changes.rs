@@ -250,6 +250,7 @@ impl SpacesChanges {
                 }
                 (key, None)
             }
+            BatchWrite::PutUntil { key, .. } | BatchWrite::Merge { key, .. } => (key, None),
             BatchWrite::DeleteRange { from, to } => (from, Some(to)),
         };
         let Some((id, prefix)) = Prefix::id_of(key) else { return Ok(Shown::Nothing) };
@@ -368,6 +369,10 @@ impl SpacesChange {
 fn without(write: BatchWrite<'_>, prefix: usize) -> BatchWrite<'_> {
     match write {
         BatchWrite::Put { key, value } => BatchWrite::Put { key: &key[prefix..], value },
+        BatchWrite::PutUntil { key, value, expires_ms } => {
+            BatchWrite::PutUntil { key: &key[prefix..], value, expires_ms }
+        }
+        BatchWrite::Merge { key, operand } => BatchWrite::Merge { key: &key[prefix..], operand },
         BatchWrite::Delete { key } => BatchWrite::Delete { key: &key[prefix..] },
         BatchWrite::DeleteRange { from, to } => {
             BatchWrite::DeleteRange { from: &from[prefix..], to: &to[prefix..] }
