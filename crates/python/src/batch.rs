@@ -2,6 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::error::{Failure, Result};
+use crate::expiry::{Ttl, Until};
 use crate::handle::{Handle, Kept, Place};
 use crate::key_space::pairs_of;
 use crate::view::bounds_of_slice;
@@ -66,7 +67,7 @@ impl Batch {
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
-        self.put(py, key, value)
+        Ok(self.kept_put(py, &key, &value, None)?)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -79,17 +80,23 @@ impl Batch {
         Ok(py.detach(|| self.removed(start, stop))?)
     }
 
-    /// Stores a value under a key.
-    fn put(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
-        let (key, value) = (&*key, &*value);
-        Ok(py.detach(|| {
-            self.kept.with(|pending| {
-                self.place.with(|at| {
-                    pending.put(at, key, value);
-                    Ok(())
-                })
-            })
-        })?)
+    /// Stores a value under a key. `ttl` and `until` are those of `Store.put`; the time to live
+    /// begins now.
+    ///
+    /// >>> with db.batch() as batch:
+    /// ...     batch.put(b"session", b"ada", ttl=3600)
+    /// >>> db.persist(b"session")
+    /// True
+    #[pyo3(signature = (key, value, *, ttl=None, until=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: Bytes<'_>,
+        value: Bytes<'_>,
+        ttl: Option<Ttl>,
+        until: Option<f64>,
+    ) -> PyResult<()> {
+        Ok(self.kept_put(py, &key, &value, Until::new(ttl, until)?)?)
     }
 
     /// Removes a key, whether it is there or not. `del batch[key]` does the same.
@@ -115,7 +122,7 @@ impl Batch {
     #[pyo3(signature = (other, /))]
     fn update(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<()> {
         for (key, value) in pairs_of(other)? {
-            self.put(py, key, value)?;
+            self.kept_put(py, &key, &value, None)?;
         }
         Ok(())
     }
@@ -154,6 +161,28 @@ impl Batch {
 }
 
 impl Batch {
+    fn kept_put(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        value: &[u8],
+        until: Option<Until>,
+    ) -> Result<()> {
+        py.detach(|| {
+            self.kept.with(|pending| {
+                self.place.handle.with(|opened| {
+                    self.place.within(opened, |at| {
+                        match until {
+                            Some(until) => pending.put_until(at, key, value, until.ms(opened)),
+                            None => pending.put(at, key, value),
+                        }
+                        Ok(())
+                    })
+                })
+            })
+        })
+    }
+
     fn removed(&self, start: &[u8], stop: &[u8]) -> Result<()> {
         self.kept.with(|pending| {
             self.place.with(|at| {

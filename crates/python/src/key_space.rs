@@ -2,11 +2,12 @@
 
 use crate::bytes::Bytes;
 use crate::error::Result;
+use crate::expiry::{Ttl, Until, seconds_of};
 use crate::handle::Place;
 use crate::source::Source;
 use crate::view::{View, bounds_of_slice, missing};
 use crate::writes::removal;
-use keyrack_flodb::{Change, WriteOptions};
+use keyrack_flodb::{Change, Expiry, WriteOptions};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice, PyTuple};
@@ -78,19 +79,71 @@ impl KeySpace {
         }
     }
 
-    /// Stores a value under a key.
+    /// Stores a value under a key. After `ttl`, seconds or a `timedelta`, it is not there any more;
+    /// `until` is such a moment in seconds since 1970. Without them the value stays.
     ///
     /// >>> db.put(b"key", b"value", sync=True)
-    #[pyo3(signature = (key, value, *, sync=false))]
+    /// >>> db.put(b"session", b"ada", ttl=3600)
+    /// >>> db[b"session"]
+    /// b'ada'
+    /// >>> db.put(b"gone", b"at once", ttl=0)
+    /// >>> b"gone" in db
+    /// False
+    #[pyo3(signature = (key, value, *, ttl=None, until=None, sync=false))]
     fn put(
         this: PyRef<'_, Self>,
-        py: Python<'_>,
         key: Bytes<'_>,
         value: Bytes<'_>,
+        ttl: Option<Ttl>,
+        until: Option<f64>,
         sync: bool,
     ) -> PyResult<()> {
         let (place, key, value) = (place(&this), &*key, &*value);
-        Ok(py.detach(|| place.put(key, value, WriteOptions { sync }))?)
+        let (until, options) = (Until::new(ttl, until)?, WriteOptions { sync });
+        Ok(this.py().detach(|| match until {
+            Some(until) => place.put_until(key, value, until, options),
+            None => place.put(key, value, options),
+        })?)
+    }
+
+    /// Gives the value of a key another time to live. `False` if the key is not there. Reads the
+    /// value and writes it again, as one step.
+    ///
+    /// >>> db[b"key"] = b"value"
+    /// >>> db.expire(b"key", 60)
+    /// True
+    /// >>> db.expire(b"missing", 60)
+    /// False
+    fn expire(this: PyRef<'_, Self>, py: Python<'_>, key: Bytes<'_>, ttl: Ttl) -> PyResult<bool> {
+        let (place, key, ttl) = (place(&this), &*key, ttl.0);
+        Ok(py.detach(|| place.expire(key, ttl))?)
+    }
+
+    /// Lets the value of a key stay, if it expires. Says whether it did.
+    ///
+    /// >>> db.put(b"key", b"value", ttl=60)
+    /// >>> db.persist(b"key"), db.persist(b"key")
+    /// (True, False)
+    fn persist(this: PyRef<'_, Self>, py: Python<'_>, key: Bytes<'_>) -> PyResult<bool> {
+        let (place, key) = (place(&this), &*key);
+        Ok(py.detach(|| place.persist(key))?)
+    }
+
+    /// When the value of a key expires, in seconds since 1970; `None` if it stays. `KeyError` if
+    /// the key is not there.
+    ///
+    /// >>> db.put(b"offer", b"half price", until=4102444800)
+    /// >>> db.expiry(b"offer")
+    /// 4102444800.0
+    /// >>> db.persist(b"offer"), db.expiry(b"offer")
+    /// (True, None)
+    fn expiry(this: PyRef<'_, Self>, py: Python<'_>, key: Bytes<'_>) -> PyResult<Option<f64>> {
+        let (place, bytes) = (place(&this), &*key);
+        match py.detach(|| place.expiry(bytes))? {
+            Some(Expiry::At(ms)) => Ok(Some(seconds_of(ms))),
+            Some(Expiry::Never) => Ok(None),
+            None => Err(missing(py, bytes)),
+        }
     }
 
     /// Removes a key, whether it is there or not. `del` also reads it, to tell.

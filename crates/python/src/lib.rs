@@ -11,7 +11,7 @@
 //!      Files           the calls of name spaces
 //!      source, writes     what views read, what they change
 //!      handle             an open store, and what ends with it
-//!      gil, bytes, error  the lock of the interpreter, arguments, exceptions
+//!      gil, bytes, expiry, error  the lock of the interpreter, arguments, exceptions
 //! ```
 //!
 //! Each call gives the lock of the interpreter up while it may wait or read a disk. A read copies
@@ -23,6 +23,7 @@ mod batch;
 mod bytes;
 mod control;
 mod error;
+mod expiry;
 mod files;
 mod gil;
 mod handle;

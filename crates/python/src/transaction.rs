@@ -2,6 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::error::{Failure, Result, is_to_retry};
+use crate::expiry::{Ttl, Until};
 use crate::gil::lent;
 use crate::handle::{Handle, Kept, Place};
 use crate::key_space::{default_of, pairs_of};
@@ -122,6 +123,23 @@ fn put(this: &PyRef<'_, Transaction>, key: &[u8], value: &[u8]) -> PyResult<()> 
     })?)
 }
 
+fn put_until(
+    this: &PyRef<'_, Transaction>,
+    key: &[u8],
+    value: &[u8],
+    until: Until,
+) -> PyResult<()> {
+    let (place, kept) = (place(this), &this.kept);
+    Ok(this.py().detach(|| {
+        let expires_ms = place.handle.with(|opened| Ok(until.ms(opened)))?;
+        kept.with(|running| {
+            on_either!(running, place, tx, space => Ok(tx.put_until(key, value, expires_ms)?), {
+                Ok(tx.put_until(space, key, value, expires_ms)?)
+            })
+        })
+    })?)
+}
+
 fn delete(this: &PyRef<'_, Transaction>, key: &[u8]) -> PyResult<()> {
     let (place, kept) = (place(this), &this.kept);
     Ok(this.py().detach(|| {
@@ -199,9 +217,25 @@ impl Transaction {
         delete(&this, bytes)
     }
 
-    /// Stores a value under a key.
-    fn put(this: PyRef<'_, Self>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
-        put(&this, &key, &value)
+    /// Stores a value under a key. `ttl` and `until` are those of `Store.put`; the time to live
+    /// begins now.
+    ///
+    /// >>> with db.transaction() as tx:
+    /// ...     tx.put(b"session", b"ada", ttl=3600)
+    /// >>> db.persist(b"session")
+    /// True
+    #[pyo3(signature = (key, value, *, ttl=None, until=None))]
+    fn put(
+        this: PyRef<'_, Self>,
+        key: Bytes<'_>,
+        value: Bytes<'_>,
+        ttl: Option<Ttl>,
+        until: Option<f64>,
+    ) -> PyResult<()> {
+        match Until::new(ttl, until)? {
+            Some(until) => put_until(&this, &key, &value, until),
+            None => put(&this, &key, &value),
+        }
     }
 
     /// Removes a key, whether it is there or not, and without reading it.

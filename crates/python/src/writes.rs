@@ -1,9 +1,11 @@
 //! Changes of a store or a key space, each one step of its own.
 
 use crate::error::{Failure, Result};
+use crate::expiry::Until;
 use crate::handle::{At, Opened, Place, on_both};
-use keyrack_flodb::{Batch, Change, SpacesBatch, WriteOptions};
+use keyrack_flodb::{Batch, Change, Expiry, SpacesBatch, WriteOptions};
 use std::ops::Bound as End;
+use std::time::Duration;
 
 /// Writes that are kept, and then happen as one.
 pub(crate) enum Pending {
@@ -24,6 +26,16 @@ impl Pending {
         match (self, at) {
             (Pending::Db(batch), _) => batch.put(key, value),
             (Pending::Spaces(batch), At::Space(space)) => batch.put(space, key, value),
+            (Pending::Spaces(_), At::Db(_)) => unreachable!("the batch is of the same handle"),
+        }
+    }
+
+    pub(crate) fn put_until(&mut self, at: At<'_>, key: &[u8], value: &[u8], expires_ms: u64) {
+        match (self, at) {
+            (Pending::Db(batch), _) => batch.put_until(key, value, expires_ms),
+            (Pending::Spaces(batch), At::Space(space)) => {
+                batch.put_until(space, key, value, expires_ms);
+            }
             (Pending::Spaces(_), At::Db(_)) => unreachable!("the batch is of the same handle"),
         }
     }
@@ -65,6 +77,34 @@ impl Pending {
 impl Place {
     pub(crate) fn put(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         self.with(|at| on_both!(at, keys => Ok(keys.put_with(key, value, options)?)))
+    }
+
+    /// Stores a value that expires.
+    pub(crate) fn put_until(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        until: Until,
+        options: WriteOptions,
+    ) -> Result<()> {
+        self.handle.with(|opened| {
+            let expires_ms = until.ms(opened);
+            self.write_one(opened, options, |pending, at| {
+                pending.put_until(at, key, value, expires_ms);
+            })
+        })
+    }
+
+    pub(crate) fn expire(&self, key: &[u8], ttl: Duration) -> Result<bool> {
+        self.with(|at| on_both!(at, keys => Ok(keys.expire(key, ttl)?)))
+    }
+
+    pub(crate) fn persist(&self, key: &[u8]) -> Result<bool> {
+        self.with(|at| on_both!(at, keys => Ok(keys.persist(key)?)))
+    }
+
+    pub(crate) fn expiry(&self, key: &[u8]) -> Result<Option<Expiry>> {
+        self.with(|at| on_both!(at, keys => Ok(keys.expiry(key)?)))
     }
 
     pub(crate) fn delete(&self, key: &[u8], options: WriteOptions) -> Result<()> {
@@ -117,13 +157,25 @@ impl Place {
     /// Writes pairs as one.
     pub(crate) fn put_all(&self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
         self.handle.with(|opened| {
-            let mut pending = Pending::new(opened);
-            self.within(opened, |at| {
+            self.write_one(opened, WriteOptions::default(), |pending, at| {
                 pairs.iter().for_each(|(key, value)| pending.put(at, key, value));
-                Ok(())
-            })?;
-            pending.write(opened, WriteOptions::default())
+            })
         })
+    }
+
+    /// Writes what `fill` puts into a batch.
+    fn write_one(
+        &self,
+        opened: &Opened,
+        options: WriteOptions,
+        fill: impl FnOnce(&mut Pending, At<'_>),
+    ) -> Result<()> {
+        let mut pending = Pending::new(opened);
+        self.within(opened, |at| {
+            fill(&mut pending, at);
+            Ok(())
+        })?;
+        pending.write(opened, options)
     }
 }
 

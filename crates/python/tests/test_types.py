@@ -23,7 +23,7 @@ def test_a_typed_program_is_accepted_and_its_errors_are_found(tmp_path):
     refused = {number for number, line in lines if line.endswith("# refused")}
     done = mypy(tmp_path, "mypy", "--strict", program)
     found = {int(number) for number in re.findall(r"typed\.py:(\d+): error", done.stdout)}
-    assert len(refused) == 5 and found == refused, done.stdout + done.stderr
+    assert len(refused) == 6 and found == refused, done.stdout + done.stderr
 
 
 def test_the_package_is_typed_and_its_stubs_are_true(tmp_path):

@@ -3,6 +3,7 @@
 `test_types.py` gives it to mypy: a line with `# refused` has to be an error, all others none.
 """
 
+import datetime
 import pathlib
 from typing import assert_type
 
@@ -28,6 +29,9 @@ def program(path: pathlib.Path) -> int:
         with db.batch() as batch, db.snapshot() as before:
             batch.update({b"a": before[b"a"]})
         assert_type(db.retry(lambda tx: len(tx[b"key"])), int)
+        db.put(b"key", b"value", ttl=datetime.timedelta(hours=1), sync=True)
+        db.put(b"key", b"value", ttl="1 h")  # refused
+        assert_type(db.expiry(b"key"), float | None)
         del db[b"a":b"b"], db[b"c"]
         try:
             db.checkpoint(path / "copy")
