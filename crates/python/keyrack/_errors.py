@@ -12,6 +12,8 @@ __all__ = [
     "Io",
     "Locked",
     "NoSpace",
+    "NotKept",
+    "NotWritten",
     "Poisoned",
     "UnsupportedCompression",
     "Usage",
@@ -88,6 +90,24 @@ class Deadlock(Error):
     __module__ = "keyrack"
     key: bytes = b""
     space: str | None = None
+
+
+class NotKept(Error):
+    """A feed asked for changes after `position` that the log does not keep any more. Copy the
+    store and go on from there, or begin at `first` without what is before."""
+
+    __module__ = "keyrack"
+    position: int = 0
+    first: int = 0
+
+
+class NotWritten(Error):
+    """A feed asked for a `position` that the store does not have: a power loss took it, or it is of
+    another store. `end` is the last one before it."""
+
+    __module__ = "keyrack"
+    position: int = 0
+    end: int = 0
 
 
 class FileError(Error, OSError):

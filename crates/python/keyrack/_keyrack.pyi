@@ -13,6 +13,8 @@ from typing_extensions import disjoint_base
 __all__ = [
     "BackupInfo",
     "Batch",
+    "Change",
+    "Changes",
     "Files",
     "KeySpace",
     "Range",
@@ -23,6 +25,7 @@ __all__ = [
     "Store",
     "Transaction",
     "View",
+    "Write",
     "_forked",
     "open",
     "open_spaces",
@@ -35,7 +38,7 @@ _Pairs = (
     Mapping[bytes, ReadableBuffer] | Iterable[tuple[ReadableBuffer, ReadableBuffer]]
 )
 _Path = str | os.PathLike[str]
-_Ttl = float | datetime.timedelta
+_Duration = float | datetime.timedelta
 
 @final
 class Range(Iterator[_T_co], Generic[_T_co]):
@@ -103,11 +106,11 @@ class KeySpace(View):
         key: ReadableBuffer,
         value: ReadableBuffer,
         *,
-        ttl: _Ttl | None = None,
+        ttl: _Duration | None = None,
         until: float | None = None,
         sync: bool = False,
     ) -> None: ...
-    def expire(self, key: ReadableBuffer, ttl: _Ttl) -> bool: ...
+    def expire(self, key: ReadableBuffer, ttl: _Duration) -> bool: ...
     def persist(self, key: ReadableBuffer) -> bool: ...
     def expiry(self, key: ReadableBuffer) -> float | None: ...
     def delete(self, key: ReadableBuffer, *, sync: bool = False) -> None: ...
@@ -161,6 +164,9 @@ class Store(KeySpace):
     def backup(self, repository: Repository, *, bytes_per_second: int = 0) -> BackupInfo: ...
     def stats(self) -> dict[str, float]: ...
     def property(self, name: str) -> str | None: ...
+    def position(self) -> int: ...
+    def changes(self, position: int = 0, *, synced: bool = False) -> Changes: ...
+    def apply(self, change: Change, *, sync: bool = False) -> None: ...
 
 @final
 class Spaces:
@@ -203,6 +209,7 @@ class Snapshot(View):
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
     def release(self) -> None: ...
+    def position(self) -> int: ...
     def space(self, name: str) -> Snapshot: ...
 
 @final
@@ -225,7 +232,7 @@ class Transaction(View):
         key: ReadableBuffer,
         value: ReadableBuffer,
         *,
-        ttl: _Ttl | None = None,
+        ttl: _Duration | None = None,
         until: float | None = None,
     ) -> None: ...
     def delete(self, key: ReadableBuffer) -> None: ...
@@ -266,7 +273,7 @@ class Batch:
         key: ReadableBuffer,
         value: ReadableBuffer,
         *,
-        ttl: _Ttl | None = None,
+        ttl: _Duration | None = None,
         until: float | None = None,
     ) -> None: ...
     def delete(self, key: ReadableBuffer) -> None: ...
@@ -274,6 +281,38 @@ class Batch:
     def update(self, other: _Pairs, /) -> None: ...
     def write(self) -> None: ...
     def space(self, name: str) -> Batch: ...
+
+@final
+class Changes(Iterator[Change]):
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Change: ...
+    def wait(self, timeout: _Duration | None = None) -> bool: ...
+    @property
+    def position(self) -> int: ...
+
+@final
+class Change:
+    @property
+    def position(self) -> int: ...
+    @property
+    def writes(self) -> list[Write]: ...
+    @property
+    def is_ingestion(self) -> bool: ...
+    @property
+    def time(self) -> float | None: ...
+
+@final
+class Write:
+    @property
+    def kind(self) -> Literal["put", "merge", "delete", "delete_range"]: ...
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def stop(self) -> bytes | None: ...
+    @property
+    def until(self) -> float | None: ...
 
 @final
 class BackupInfo:
@@ -374,6 +413,7 @@ class _Options(TypedDict, total=False):
     create_if_missing: bool
     durability: str
     error_if_exists: bool
+    feed_hold_bytes: int
     filter_bits_per_key: int
     hash_level: bool
     immutable_memtables_max: int
@@ -381,6 +421,8 @@ class _Options(TypedDict, total=False):
     level0_stop: int
     level0_tables: int
     level_base_bytes: int
+    log_retention_bytes: int
+    log_retention_seconds: int
     memory_budget: int | None
     memtable_bytes: int
     paranoid_checks: bool

@@ -82,6 +82,14 @@ fn raised(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
             made.setattr("key", PyBytes::new(py, key))?;
             made.setattr("space", space.as_deref())?;
         }
+        Failure::Store(Error::NotKept { position, first }) => {
+            made.setattr("position", u64::from(*position))?;
+            made.setattr("first", u64::from(*first))?;
+        }
+        Failure::Store(Error::NotWritten { position, end }) => {
+            made.setattr("position", u64::from(*position))?;
+            made.setattr("end", u64::from(*end))?;
+        }
         Failure::Store(Error::Corruption { path, offset, .. }) => {
             made.setattr("path", path.display().to_string())?;
             made.setattr("offset", *offset)?;
@@ -102,6 +110,8 @@ fn class_of(error: &Error) -> &'static str {
         Error::Conflict { .. } => "Conflict",
         Error::Deadlock { .. } => "Deadlock",
         Error::Locked(_) => "Locked",
+        Error::NotKept { .. } => "NotKept",
+        Error::NotWritten { .. } => "NotWritten",
         // The disk, and threads that do not start.
         _ => "Io",
     }

@@ -20,19 +20,25 @@ impl<'py> FromPyObject<'_, 'py> for Ttl {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let seconds = match object.cast::<PyDelta>() {
-            Ok(delta) => delta.call_method0("total_seconds")?.extract::<f64>()?,
-            Err(_) => object.extract::<f64>().map_err(|_| {
-                let kind = object.get_type().name().map(|name| name.to_string());
-                let kind = kind.unwrap_or_default();
-                PyTypeError::new_err(format!("ttl is seconds or a timedelta, not {kind}"))
-            })?,
-        };
-        let ttl = Duration::try_from_secs_f64(seconds).map_err(|_| {
-            Failure::Usage(format!("ttl must be a number of seconds from 0 on (got {seconds})"))
-        })?;
-        Ok(Ttl(ttl))
+        Ok(Ttl(duration_of(&object, "ttl")?))
     }
+}
+
+/// The duration that an argument says, in seconds or as a `timedelta`.
+///
+/// # Errors
+/// `TypeError` for something else, and `Usage` for a number that is none, by the argument's name.
+pub(crate) fn duration_of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Duration> {
+    let seconds = match object.cast::<PyDelta>() {
+        Ok(delta) => delta.call_method0("total_seconds")?.extract::<f64>()?,
+        Err(_) => object.extract::<f64>().map_err(|_| {
+            let kind = object.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+            PyTypeError::new_err(format!("{name} is seconds or a timedelta, not {kind}"))
+        })?,
+    };
+    Ok(Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Failure::Usage(format!("{name} must be a number of seconds from 0 on (got {seconds})"))
+    })?)
 }
 
 /// When a value that is written goes.

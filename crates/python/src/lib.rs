@@ -8,6 +8,7 @@
 //!      View ---------- KeySpace ---- Store        classes, from the left on bases
 //!        |--- Snapshot                            Spaces, Batch, Range, Repository
 //!        '--- Transaction
+//!      Changes --- Change --- Write             the feed of a store
 //!      Files           the calls of name spaces
 //!      source, writes     what views read, what they change
 //!      handle             an open store, and what ends with it
@@ -21,6 +22,7 @@
 mod backup;
 mod batch;
 mod bytes;
+mod changes;
 mod control;
 mod error;
 mod expiry;
@@ -46,6 +48,8 @@ mod _keyrack {
     use crate::backup::{BackupInfo, Repository};
     #[pymodule_export]
     use crate::batch::Batch;
+    #[pymodule_export]
+    use crate::changes::{Change, Changes, Write};
     #[pymodule_export]
     use crate::files::{Files, Stat};
     #[pymodule_export]

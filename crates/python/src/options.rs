@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 /// All options but those of the order of keys, and those that are for tests.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 26] = [
     "block_bytes",
     "blob_bytes_min",
     "cache_bytes",
@@ -16,6 +16,7 @@ const NAMES: [&str; 23] = [
     "create_if_missing",
     "durability",
     "error_if_exists",
+    "feed_hold_bytes",
     "filter_bits_per_key",
     "hash_level",
     "immutable_memtables_max",
@@ -23,6 +24,8 @@ const NAMES: [&str; 23] = [
     "level0_stop",
     "level0_tables",
     "level_base_bytes",
+    "log_retention_bytes",
+    "log_retention_seconds",
     "memory_budget",
     "memtable_bytes",
     "paranoid_checks",
@@ -76,6 +79,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
                 parsed.map_err(|error: keyrack_store::Error| Failure::Usage(error.to_string()))?;
         }
         "error_if_exists" => options.error_if_exists = value.extract()?,
+        "feed_hold_bytes" => options.feed_hold_bytes = value.extract()?,
         "filter_bits_per_key" => options.filter_bits_per_key = value.extract()?,
         "hash_level" => options.hash_level = value.extract()?,
         "immutable_memtables_max" => options.immutable_memtables_max = value.extract()?,
@@ -83,6 +87,8 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "level0_stop" => options.level0_stop = value.extract()?,
         "level0_tables" => options.level0_tables = value.extract()?,
         "level_base_bytes" => options.level_base_bytes = value.extract()?,
+        "log_retention_bytes" => options.log_retention_bytes = value.extract()?,
+        "log_retention_seconds" => options.log_retention_seconds = value.extract()?,
         "memory_budget" => options.memory_budget = value.extract()?,
         "memtable_bytes" => options.memtable_bytes = value.extract()?,
         "paranoid_checks" => options.paranoid_checks = value.extract()?,

@@ -1,7 +1,8 @@
 //! Snapshots: a view of one moment.
 
+use crate::changes::with_db;
 use crate::handle::{Handle, Opened, Place};
-use crate::source::{Moment, Source, space_of};
+use crate::source::{Moment, Source, at, space_of};
 use crate::view::View;
 use pyo3::prelude::*;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -53,6 +54,22 @@ impl Snapshot {
     /// Gives the moment up. Reads of it are refused then; iterators go on.
     fn release(&self, py: Python<'_>) {
         py.detach(|| drop(self.moment.write().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+
+    /// The position behind everything that the snapshot sees: `Store.changes` from there has what
+    /// it does not.
+    ///
+    /// >>> with db.snapshot() as before:
+    /// ...     db[b"key"] = b"value"
+    /// ...     changes = db.changes(before.position())
+    /// >>> len(list(changes))
+    /// 1
+    fn position(this: PyRef<'_, Self>, py: Python<'_>) -> PyResult<u64> {
+        let handle = &this.as_super().source.place().handle;
+        let moment = &this.moment;
+        Ok(py.detach(|| {
+            at(moment, |snapshot| with_db(handle, |db| Ok(db.position_at(snapshot).into())))
+        })?)
     }
 
     /// The snapshot with the keys of a key space, for a store that has some.

@@ -159,7 +159,7 @@ impl Source {
 }
 
 /// Makes a call at the moment of a snapshot.
-fn at<R>(moment: &Moment, call: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
+pub(crate) fn at<R>(moment: &Moment, call: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
     let moment = moment.read().unwrap_or_else(PoisonError::into_inner);
     let released = || Failure::Closed("the snapshot is released; take another".to_owned());
     call(moment.as_ref().ok_or_else(released)?)

@@ -2,6 +2,7 @@
 
 use crate::backup::{BackupInfo, Repository};
 use crate::batch::Batch;
+use crate::changes::{Change, Changes, with_db};
 use crate::control;
 use crate::error::{Failure, Result};
 use crate::handle::{Handle, Opened, Place};
@@ -209,7 +210,47 @@ macro_rules! store_methods {
     };
 }
 
-store_methods!(Store {});
+store_methods!(Store {
+    /// The position behind everything that is visible now, for `changes`. Positions only grow, are
+    /// never used twice, and can be kept as numbers.
+    ///
+    /// >>> before = db.position()
+    /// >>> db[b"key"] = b"value"
+    /// >>> before < db.position()
+    /// True
+    fn position(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(py.detach(|| with_db(&self.handle, |db| Ok(db.position().into())))?)
+    }
+
+    /// The changes after a position: each put, batch and transaction that was applied, in order,
+    /// and those to come. 0 is before all.
+    ///
+    /// A feed begins where the log still is, else it raises `keyrack.NotKept`. The store keeps what
+    /// it needs itself, what the options `log_retention_bytes` and `log_retention_seconds` say, and
+    /// what feeds have not read, up to `feed_hold_bytes`. With `synced=True` the feed gives nothing
+    /// that a power loss could take back, and syncs the log for that.
+    ///
+    /// >>> db[b"apple"] = b"red"
+    /// >>> [change.writes for change in db.changes()]
+    /// [[Write('put', b'apple', value=b'red')]]
+    #[pyo3(signature = (position=0, *, synced=false))]
+    fn changes(&self, py: Python<'_>, position: u64, synced: bool) -> PyResult<Changes> {
+        Ok(py.detach(|| Changes::open(&self.handle, position, synced))?)
+    }
+
+    /// Applies a change of another store, as one step: its writes in their order.
+    ///
+    /// >>> with keyrack.open(path) as copy:
+    /// ...     db[b"apple"] = b"red"
+    /// ...     for change in db.changes():
+    /// ...         copy.apply(change)
+    /// ...     copy[b"apple"]
+    /// b'red'
+    #[pyo3(signature = (change, *, sync=false))]
+    fn apply(&self, py: Python<'_>, change: &Change, sync: bool) -> PyResult<()> {
+        Ok(py.detach(|| change.apply(&self.handle, sync))?)
+    }
+});
 
 store_methods!(Spaces {
     /// The key space of that name, made if it is not there unless `create` is false.

@@ -26,6 +26,7 @@ def test_closing_is_idempotent_and_ends_everything(path):
     db = keyrack.open(path)
     db[b"key"] = b"value"
     tx, snap, batch, items = db.transaction(), db.snapshot(), db.batch(), db.items()
+    changes = db.changes()
     batch[b"a"] = b"b"
     for _ in range(3):
         db.close()
@@ -46,6 +47,8 @@ def test_closing_is_idempotent_and_ends_everything(path):
         lambda: snap[b"key"],
         lambda: batch.write(),
         lambda: next(items),
+        lambda: next(changes),
+        lambda: db.changes(),
     ):
         with pytest.raises(keyrack.Closed):
             call()
@@ -226,7 +229,7 @@ def test_classes_are_made_by_open_alone():
 def test_exceptions_are_one_hierarchy():
     kinds = [getattr(keyrack, name) for name in keyrack.__all__]
     kinds = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
-    assert len(kinds) == 12 and all(issubclass(kind, keyrack.Error) for kind in kinds)
+    assert len(kinds) == 14 and all(issubclass(kind, keyrack.Error) for kind in kinds)
     assert issubclass(keyrack.FileError, OSError) and issubclass(keyrack.Usage, ValueError)
     assert all(kind.__doc__ for kind in kinds)
 

@@ -32,6 +32,8 @@ def program(path: pathlib.Path) -> int:
         db.put(b"key", b"value", ttl=datetime.timedelta(hours=1), sync=True)
         db.put(b"key", b"value", ttl="1 h")  # refused
         assert_type(db.expiry(b"key"), float | None)
+        for change in db.changes(db.position(), synced=True):
+            assert_type([write.key for write in change.writes], list[bytes])
         del db[b"a":b"b"], db[b"c"]
         try:
             db.checkpoint(path / "copy")
