@@ -43,6 +43,8 @@ from keyrack._keyrack import (
     View,
     Write,
     _forked,
+    decode_set,
+    encode_set,
     open,
     open_spaces,
 )
@@ -75,6 +77,8 @@ __all__ = [
     "Usage",
     "View",
     "Write",
+    "decode_set",
+    "encode_set",
     "open",
     "open_spaces",
 ]

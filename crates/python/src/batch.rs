@@ -99,6 +99,19 @@ impl Batch {
         Ok(self.kept_put(py, &key, &value, Until::new(ttl, until)?)?)
     }
 
+    /// Adds an operand to what a key has, see `Store.merge`.
+    fn merge(&self, py: Python<'_>, key: Bytes<'_>, operand: Bytes<'_>) -> PyResult<()> {
+        let (key, operand) = (&*key, &*operand);
+        Ok(py.detach(|| {
+            self.kept.with(|pending| {
+                self.place.with(|at| {
+                    pending.merge(at, key, operand);
+                    Ok(())
+                })
+            })
+        })?)
+    }
+
     /// Removes a key, whether it is there or not. `del batch[key]` does the same.
     fn delete(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<()> {
         let key = &*key;

@@ -146,6 +146,26 @@ impl KeySpace {
         }
     }
 
+    /// Adds an operand to what a key has, without reading it, for a store that is opened with a
+    /// `merge_operator`. The operator says what comes of it.
+    ///
+    /// >>> with keyrack.open(path, merge_operator="append:,") as names:
+    /// ...     names.merge(b"guests", b"ada")
+    /// ...     names.merge(b"guests", b"bob")
+    /// ...     names[b"guests"]
+    /// b'ada,bob'
+    #[pyo3(signature = (key, operand, *, sync=false))]
+    fn merge(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        key: Bytes<'_>,
+        operand: Bytes<'_>,
+        sync: bool,
+    ) -> PyResult<()> {
+        let (place, key, operand) = (place(&this), &*key, &*operand);
+        Ok(py.detach(|| place.merge(key, operand, WriteOptions { sync }))?)
+    }
+
     /// Removes a key, whether it is there or not. `del` also reads it, to tell.
     ///
     /// >>> db.delete(b"missing")

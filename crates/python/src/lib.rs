@@ -30,6 +30,7 @@ mod files;
 mod gil;
 mod handle;
 mod key_space;
+mod merge;
 mod options;
 mod range;
 mod snapshot;
@@ -56,6 +57,8 @@ mod _keyrack {
     use crate::handle::_forked;
     #[pymodule_export]
     use crate::key_space::KeySpace;
+    #[pymodule_export]
+    use crate::merge::{decode_set, encode_set};
     #[pymodule_export]
     use crate::range::Range;
     #[pymodule_export]

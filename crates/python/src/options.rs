@@ -1,12 +1,13 @@
 //! Options of stores as keyword arguments, each with the name that it has in Rust.
 
 use crate::error::{Failure, Result};
-use keyrack_flodb::{Compression, Options};
+use keyrack_flodb::{Append, Compression, Counter, MergeOperator, Options, SetUnion};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use std::sync::Arc;
 
 /// All options but those of the order of keys, and those that are for tests.
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     "block_bytes",
     "blob_bytes_min",
     "cache_bytes",
@@ -28,6 +29,7 @@ const NAMES: [&str; 26] = [
     "log_retention_seconds",
     "memory_budget",
     "memtable_bytes",
+    "merge_operator",
     "paranoid_checks",
     "segment_bytes",
     "table_bytes",
@@ -91,6 +93,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "log_retention_seconds" => options.log_retention_seconds = value.extract()?,
         "memory_budget" => options.memory_budget = value.extract()?,
         "memtable_bytes" => options.memtable_bytes = value.extract()?,
+        "merge_operator" => options.merge_operator = Some(merge_operator(value)?),
         "paranoid_checks" => options.paranoid_checks = value.extract()?,
         "segment_bytes" => options.segment_bytes = value.extract()?,
         "table_bytes" => options.table_bytes = value.extract()?,
@@ -104,6 +107,30 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         }
     }
     Ok(())
+}
+
+/// What is given as text, or as bytes if it is no text.
+fn spelled(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    match value.cast::<PyString>() {
+        Ok(text) => Ok(text.to_str()?.as_bytes().to_vec()),
+        Err(_) => Ok(value.extract::<&[u8]>()?.to_vec()),
+    }
+}
+
+fn merge_operator(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn MergeOperator>> {
+    let name = spelled(value)?;
+    match &name[..] {
+        b"counter" => Ok(Arc::new(Counter)),
+        b"set-union" => Ok(Arc::new(SetUnion)),
+        name => match name.strip_prefix(b"append:") {
+            Some(separator) => Ok(Arc::new(Append::new(separator))),
+            None => Err(Failure::Usage(format!(
+                "merge_operator must be counter, set-union or append:SEPARATOR (got \"{}\")",
+                name.escape_ascii()
+            ))
+            .into()),
+        },
+    }
 }
 
 /// One codec for all tables, or a list of those of the levels.

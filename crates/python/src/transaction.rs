@@ -238,6 +238,19 @@ impl Transaction {
         }
     }
 
+    /// Adds an operand to what a key has, see `Store.merge`. That reads nothing: transactions that
+    /// merge into the same key do not conflict, unless their isolation is "snapshot".
+    fn merge(this: PyRef<'_, Self>, key: Bytes<'_>, operand: Bytes<'_>) -> PyResult<()> {
+        let (place, kept, key, operand) = (place(&this), &this.kept, &*key, &*operand);
+        Ok(this.py().detach(|| {
+            kept.with(|running| {
+                on_either!(running, place, tx, space => Ok(tx.merge(key, operand)?), {
+                    Ok(tx.merge(space, key, operand)?)
+                })
+            })
+        })?)
+    }
+
     /// Removes a key, whether it is there or not, and without reading it.
     fn delete(this: PyRef<'_, Self>, key: Bytes<'_>) -> PyResult<()> {
         delete(&this, &key)

@@ -40,6 +40,14 @@ impl Pending {
         }
     }
 
+    pub(crate) fn merge(&mut self, at: At<'_>, key: &[u8], operand: &[u8]) {
+        match (self, at) {
+            (Pending::Db(batch), _) => batch.merge(key, operand),
+            (Pending::Spaces(batch), At::Space(space)) => batch.merge(space, key, operand),
+            (Pending::Spaces(_), At::Db(_)) => unreachable!("the batch is of the same handle"),
+        }
+    }
+
     pub(crate) fn delete(&mut self, at: At<'_>, key: &[u8]) {
         match (self, at) {
             (Pending::Db(batch), _) => batch.delete(key),
@@ -105,6 +113,12 @@ impl Place {
 
     pub(crate) fn expiry(&self, key: &[u8]) -> Result<Option<Expiry>> {
         self.with(|at| on_both!(at, keys => Ok(keys.expiry(key)?)))
+    }
+
+    pub(crate) fn merge(&self, key: &[u8], operand: &[u8], options: WriteOptions) -> Result<()> {
+        self.handle.with(|opened| {
+            self.write_one(opened, options, |pending, at| pending.merge(at, key, operand))
+        })
     }
 
     pub(crate) fn delete(&self, key: &[u8], options: WriteOptions) -> Result<()> {
