@@ -434,10 +434,13 @@ class _Options(TypedDict, total=False):
     memtable_bytes: int
     merge_operator: str | bytes
     paranoid_checks: bool
+    prefix_extractor: str | bytes
+    restart_interval: int
     segment_bytes: int
     table_bytes: int
     table_bytes_per_second: int
     table_files_max: int
+    unordered_max: int
 
 def open(path: _Path, *, read_only: bool = False, **options: Unpack[_Options]) -> Store: ...
 def open_spaces(

@@ -1,15 +1,18 @@
 //! Options of stores as keyword arguments, each with the name that it has in Rust.
 
 use crate::error::{Failure, Result};
-use keyrack_flodb::{Append, Compression, Counter, MergeOperator, Options, SetUnion};
+use keyrack_flodb::{
+    Append, Compression, Counter, MergeOperator, Options, PrefixExtractor, SetUnion,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::sync::Arc;
 
-/// All options but those of the order of keys, and those that are for tests.
-const NAMES: [&str; 27] = [
-    "block_bytes",
+/// All options but `comparator`, `filter_policy` and `clock`, which are code of the program's, and
+/// `discards_memtables`, which is for measurements.
+const NAMES: [&str; 30] = [
     "blob_bytes_min",
+    "block_bytes",
     "cache_bytes",
     "compaction_threads",
     "compression",
@@ -31,10 +34,13 @@ const NAMES: [&str; 27] = [
     "memtable_bytes",
     "merge_operator",
     "paranoid_checks",
+    "prefix_extractor",
+    "restart_interval",
     "segment_bytes",
     "table_bytes",
     "table_bytes_per_second",
     "table_files_max",
+    "unordered_max",
 ];
 
 /// The options that keyword arguments give.
@@ -95,10 +101,13 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "memtable_bytes" => options.memtable_bytes = value.extract()?,
         "merge_operator" => options.merge_operator = Some(merge_operator(value)?),
         "paranoid_checks" => options.paranoid_checks = value.extract()?,
+        "prefix_extractor" => options.prefix_extractor = Some(prefix_extractor(value)?),
+        "restart_interval" => options.restart_interval = value.extract()?,
         "segment_bytes" => options.segment_bytes = value.extract()?,
         "table_bytes" => options.table_bytes = value.extract()?,
         "table_bytes_per_second" => options.table_bytes_per_second = value.extract()?,
         "table_files_max" => options.table_files_max = value.extract()?,
+        "unordered_max" => options.unordered_max = value.extract()?,
         _ => {
             let known = NAMES.join(", ");
             return Err(
@@ -131,6 +140,23 @@ fn merge_operator(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn MergeOperator>> 
             .into()),
         },
     }
+}
+
+fn prefix_extractor(value: &Bound<'_, PyAny>) -> PyResult<PrefixExtractor> {
+    let rule = spelled(value)?;
+    if let Some(bytes) = rule.strip_prefix(b"fixed:")
+        && let Some(Ok(bytes)) = std::str::from_utf8(bytes).ok().map(str::parse)
+    {
+        return Ok(PrefixExtractor::Fixed(bytes));
+    }
+    if let Some(&[byte]) = rule.strip_prefix(b"separator:") {
+        return Ok(PrefixExtractor::Separator(byte));
+    }
+    Err(Failure::Usage(format!(
+        "prefix_extractor must be fixed:BYTES or separator:BYTE (got \"{}\")",
+        rule.escape_ascii()
+    ))
+    .into())
 }
 
 /// One codec for all tables, or a list of those of the levels.
