@@ -18,10 +18,11 @@ use pages::Page;
 use std::collections::BTreeSet;
 
 /// Programs whose options are not ours, where they begin a line.
-const OTHER_PROGRAMS: [&str; 19] = [
+const OTHER_PROGRAMS: [&str; 20] = [
     "apt-get",
     "argv",
     "cargo",
+    "cc",
     "docker",
     "du",
     "git",
@@ -41,7 +42,7 @@ const OTHER_PROGRAMS: [&str; 19] = [
 ];
 
 /// Options of other programs that stand alone in a text, each with whose it is.
-const OF_OTHERS: [(&str, &str); 12] = [
+const OF_OTHERS: [(&str, &str); 13] = [
     ("--bigkeys", "redis-cli"),
     ("--cfg", "rustc, in RUSTFLAGS"),
     ("--features", "cargo"),
@@ -50,6 +51,7 @@ const OF_OTHERS: [(&str, &str); 12] = [
     ("--keyrack", "mdtest with our backend: --keyrack.server, --keyrack.dir"),
     ("--memkeys", "redis-cli"),
     ("--mpi", "srun"),
+    ("--no-default-features", "cargo"),
     ("--pipe", "redis-cli"),
     ("--seconds", "cargo xtask"),
     ("--with-malloc", "Masstree's configure"),
