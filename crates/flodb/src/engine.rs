@@ -231,6 +231,12 @@ fn compression_of(list: &str) -> Result<Vec<Compression>> {
     list.split(',').map(codec).collect()
 }
 
+impl From<DbError> for Error {
+    fn from(error: DbError) -> Error {
+        convert(error)
+    }
+}
+
 fn convert(error: DbError) -> Error {
     match error {
         DbError::Usage(message) => Error::usage(message),

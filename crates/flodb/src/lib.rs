@@ -112,6 +112,7 @@ mod prefix_filter;
 mod range_tombstones;
 mod read_state;
 mod repair;
+mod shipping;
 mod snapshot;
 mod spaces;
 mod sst_writer;

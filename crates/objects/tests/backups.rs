@@ -141,7 +141,7 @@ fn a_large_file_goes_in_parts() {
             check: None,
             hold: Box::new(()),
         };
-        let set = FileSet { fs, engine: "flodb", files: vec![file] };
+        let set = FileSet { fs, engine: "flodb", log: None, files: vec![file] };
         let target = at(&server.access(), &format!("large{bytes}"));
         let repository = Repository::create(Arc::clone(&target)).unwrap();
         let saved = Backup::of(set).save_to(&repository).unwrap();

@@ -77,7 +77,7 @@ impl RowStore {
             Ok(HeldFile { name, content, bytes, identity: None, check, hold })
         });
         let files = held.collect::<Result<_>>()?;
-        Ok(FileSet { fs, engine: "rowstore", files })
+        Ok(FileSet { fs, engine: "rowstore", log: None, files })
     }
 }
 

@@ -16,6 +16,7 @@
 //! **Invariant:** the files with these names and bytes in an otherwise empty directory are a store.
 //! Without the last one, it is one that an opening refuses as damaged, or an empty one.
 
+use crate::LogPosition;
 use keyrack_vfs::{Fs, RelativePath};
 use std::any::Any;
 use std::fmt;
@@ -32,6 +33,8 @@ pub struct FileSet {
     pub fs: Arc<dyn Fs>,
     /// The engine that makes them, such as `flodb`.
     pub engine: &'static str,
+    /// Where in its log the store is. `None` where the engine has no log to be shipped.
+    pub log: Option<LogPosition>,
     /// In the order in which a copy is to be written.
     pub files: Vec<HeldFile>,
 }

@@ -29,6 +29,7 @@ mod engine;
 mod error;
 mod file_set;
 mod info;
+mod log_feed;
 mod model;
 mod names;
 mod option;
@@ -45,6 +46,7 @@ pub use file_set::{
     ContentCheck, FileContent, FileSet, HeldFile, IDENTITY_BYTES_MAX, NewCheck, Unsound,
 };
 pub use info::StoreInfo;
+pub use log_feed::{FeedError, LogEntry, LogFeed, LogPosition, LogReplay, LogSource};
 pub use model::ModelStore;
 pub use names::{nearest, unknown};
 pub use option::{parse_bool, parse_size};

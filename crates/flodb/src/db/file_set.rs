@@ -25,7 +25,7 @@ use crate::open_blob::{OpenBlob, blob_path};
 use crate::open_table::{OpenTable, table_path};
 use crate::read_state::ReadState;
 use crate::table::TableCheck;
-use keyrack_store::{FileContent, FileSet, HeldFile, NewCheck};
+use keyrack_store::{FileContent, FileSet, HeldFile, LogPosition, NewCheck};
 use keyrack_vfs::{FileKind, Fs, MemFs, RelativePath};
 use std::any::Any;
 use std::path::Path;
@@ -57,8 +57,11 @@ impl Db {
         let (state, read_state) = inner.state_in_tables()?;
         let mut files = self.held_tables(&state, &read_state);
         files.extend(self.held_blobs(&state, &read_state));
+        // A store that never had a log has no identity of one.
+        let log = (state.log_id != 0)
+            .then_some(LogPosition { log_id: state.log_id, position: state.log_from });
         files.extend(manifest_of(state)?);
-        Ok(FileSet { fs: Arc::clone(&inner.fs), engine: "flodb", files })
+        Ok(FileSet { fs: Arc::clone(&inner.fs), engine: "flodb", log, files })
     }
 
     fn held_tables(&self, state: &State, read_state: &ReadState) -> Vec<HeldFile> {
