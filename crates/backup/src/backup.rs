@@ -143,7 +143,8 @@ impl<'a> Backup<'a> {
             progress.end_file(entry.bytes, &mut *watch);
             files.push(entry);
         }
-        let manifest = Manifest { engine: set.engine.to_owned(), taken_ns, files };
+        let engine = set.engine.to_owned();
+        let manifest = Manifest { engine, taken_ns, log: set.log, files };
         let text = manifest.encode()?;
         repository.target.sync()?;
         repository.target.create(&id.object(), &text)?;

@@ -5,14 +5,17 @@
 //!   remove manifests
 //!   sync                    they cannot come back
 //!   remove objects          that no manifest names, those of interrupted backups too
+//!   remove parts of logs    that end at or before the first backup of their log, or have none
 //! ```
 //!
 //! A deletion that is killed leaves objects that the next one removes. It never leaves a manifest
 //! without its objects.
 
 use crate::error::{Error, Result};
+use crate::log_object::LogName;
 use crate::repository::{BackupId, Repository, object_name};
-use std::collections::HashSet;
+use keyrack_store::LogPosition;
+use std::collections::{HashMap, HashSet};
 
 /// What a deletion has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +23,36 @@ use std::collections::HashSet;
 pub struct Deleted {
     /// Backups.
     pub backups: u64,
-    /// Objects that no other backup needs.
+    /// Objects and parts of logs that no other backup needs.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+/// Which parts of logs backups need: what comes after the first backup of the log.
+#[derive(Debug, Default)]
+pub(crate) struct NeededLogs {
+    /// The positions of the first ones, by log.
+    first: HashMap<u64, u64>,
+}
+
+impl NeededLogs {
+    /// There is a backup at that position.
+    pub(crate) fn add(&mut self, log: Option<LogPosition>) {
+        if let Some(LogPosition { log_id, position }) = log {
+            let first = self.first.entry(log_id).or_insert(position);
+            *first = position.min(*first);
+        }
+    }
+
+    pub(crate) fn has(&self, part: &LogName) -> bool {
+        self.first.get(&part.log_id).is_some_and(|first| part.end > *first)
+    }
+
+    /// The first backup of a log.
+    pub(crate) fn first(&self, log_id: u64) -> Option<u64> {
+        self.first.get(&log_id).copied()
+    }
 }
 
 impl Repository {
@@ -41,14 +70,16 @@ impl Repository {
         if let Some(missing) = ids.iter().find(|id| !there(id)) {
             return Err(self.no_backup(missing));
         }
-        let mut needed = HashSet::new();
+        let (mut needed, mut needed_logs) = (HashSet::new(), NeededLogs::default());
         let (mut going, mut backups) = (Vec::new(), 0);
         for (id, manifest) in manifests {
             if ids.contains(&id) {
                 going.push(id);
                 backups += 1;
             } else {
-                needed.extend(manifest?.files.into_iter().map(|file| file.object));
+                let manifest = manifest?;
+                needed_logs.add(manifest.log);
+                needed.extend(manifest.files.into_iter().map(|file| file.object));
             }
         }
         for id in going {
@@ -59,6 +90,13 @@ impl Repository {
         for (object, bytes) in self.objects()? {
             if !needed.contains(&object) {
                 self.target.remove(&object_name(object))?;
+                deleted.objects += 1;
+                deleted.bytes += bytes;
+            }
+        }
+        for (part, bytes) in self.log_names()? {
+            if !needed_logs.has(&part) {
+                self.target.remove(&part.object())?;
                 deleted.objects += 1;
                 deleted.bytes += bytes;
             }

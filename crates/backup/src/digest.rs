@@ -29,6 +29,10 @@ impl Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Reads the one text of a digest: 64 small hexadecimal digits.
     pub(crate) fn parse(text: &str) -> Option<Digest> {
         let nibble = |digit: u8| match digit {

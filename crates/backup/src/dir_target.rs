@@ -5,13 +5,14 @@
 //!   DEST/LOCK            held by the process that writes
 //!   DEST/objects/HEX     and HEX.part while it is written
 //!   DEST/backups/ID
+//!   DEST/logs/ID-FIRST-END
 //! ```
 //!
 //! An object is written as `HEX.part`, synced, and renamed. Names are synced once for all objects,
 //! by [`Target::sync`]: a backup of 3,000 tables costs 3,000 syncs of files and one of a directory.
 
 use crate::error::{Error, Result, name};
-use crate::repository::{BACKUPS, MARKER, OBJECTS};
+use crate::repository::{BACKUPS, LOGS, MARKER, OBJECTS};
 use crate::target::{Fill, Listed, Sink, Target};
 use keyrack_vfs::{FileKind, Fs, OpenOptions, RelativePath};
 use std::any::Any;
@@ -48,7 +49,7 @@ impl DirTarget {
         let entries = self.fs.list(&self.dir)?;
         Ok(entries.iter().all(|entry| {
             let name = entry.name.to_string_lossy();
-            [OBJECTS, BACKUPS, LOCK].contains(&&*name) || is_unfinished_marker(&name)
+            [OBJECTS, BACKUPS, LOGS, LOCK].contains(&&*name) || is_unfinished_marker(&name)
         }))
     }
 
@@ -91,7 +92,7 @@ impl Target for DirTarget {
             let what = "holds something else than backups; choose a directory that is new or empty";
             return Err(Error::Usage(format!("{} {what}", self.dir.display())));
         }
-        for dir in [OBJECTS, BACKUPS] {
+        for dir in [OBJECTS, BACKUPS, LOGS] {
             self.fs.create_dir_all(&self.dir.join(dir))?;
         }
         self.fs.sync_dir(&self.dir)?;
@@ -106,7 +107,7 @@ impl Target for DirTarget {
             lock => lock?,
         };
         self.remove_unfinished(&self.dir, is_unfinished_marker)?;
-        for dir in [OBJECTS, BACKUPS] {
+        for dir in [OBJECTS, BACKUPS, LOGS] {
             self.remove_unfinished(&self.dir.join(dir), is_unfinished)?;
         }
         Ok(Box::new(lock))
@@ -185,6 +186,7 @@ impl Target for DirTarget {
 
     fn sync(&self) -> Result<()> {
         self.fs.sync_dir(&self.dir.join(OBJECTS))?;
-        Ok(self.fs.sync_dir(&self.dir.join(BACKUPS))?)
+        self.fs.sync_dir(&self.dir.join(BACKUPS))?;
+        Ok(self.fs.sync_dir(&self.dir.join(LOGS))?)
     }
 }

@@ -26,6 +26,9 @@ pub enum Error {
     /// Another process writes to it.
     #[error("{0}")]
     Locked(String),
+    /// The store whose log is shipped or replayed failed.
+    #[error(transparent)]
+    Store(#[from] keyrack_store::Error),
     /// An object store refused or failed, or cannot be reached.
     #[error("{0}")]
     Remote(String),
@@ -51,7 +54,7 @@ impl Error {
                 Operation::Open => !error.is_too_many_files(),
                 _ => false,
             },
-            Error::Locked(_) | Error::Remote(_) => false,
+            Error::Locked(_) | Error::Remote(_) | Error::Store(_) => false,
         }
     }
 }

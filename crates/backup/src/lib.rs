@@ -45,12 +45,15 @@ mod delete;
 mod digest;
 mod dir_target;
 mod error;
+mod log_object;
 mod manifest;
+mod moment;
 mod pace;
 mod progress;
 mod repository;
 mod restore;
 mod scratch;
+mod ship;
 mod target;
 mod verify;
 
@@ -59,8 +62,10 @@ pub use delete::Deleted;
 pub use dir_target::DirTarget;
 pub use error::{Error, Result};
 // Part of the signatures here.
-pub use keyrack_store::FileSet;
+pub use keyrack_store::{FileSet, LogFeed, LogPosition, LogReplay, LogSource};
+pub use moment::{Moment, Moments, OpenReplay, RestoredMoment};
 pub use progress::Progress;
 pub use repository::{BackupId, BackupInfo, Repository};
+pub use ship::{LogShipped, Shipper};
 pub use target::{Fill, Listed, Sink, Target};
 pub use verify::{Damage, VerifyReport};

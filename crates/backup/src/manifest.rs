@@ -4,6 +4,7 @@
 //!   keyrack backup 1
 //!   engine flodb
 //!   taken 1790000000000000000                        nanoseconds since 1970
+//!   log 5bd1e9955bd1e995 65536                       identity and position, if it has a log
 //!   files 3 41984                                    how many, and their bytes
 //!   HEX 33272 flodb-..-table-4-.. 000004.table       object, bytes, identity or -, name
 //!   HEX 8692 - MANIFEST-000007
@@ -19,7 +20,7 @@
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use keyrack_store::IDENTITY_BYTES_MAX;
+use keyrack_store::{IDENTITY_BYTES_MAX, LogPosition};
 use keyrack_vfs::RelativePath;
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -27,6 +28,7 @@ use std::fmt::Write;
 /// The version of the format.
 const VERSION: &str = "1";
 const FIRST: &str = "keyrack backup ";
+const LOG: &str = "log ";
 const END: &str = "end ";
 /// Files of a backup, at most.
 pub(crate) const FILES_MAX: usize = 1 << 20;
@@ -41,6 +43,8 @@ pub(crate) struct Manifest {
     pub(crate) engine: String,
     /// Nanoseconds since 1970.
     pub(crate) taken_ns: u64,
+    /// Where in its log the store is.
+    pub(crate) log: Option<LogPosition>,
     /// In the order in which they are restored.
     pub(crate) files: Vec<FileEntry>,
 }
@@ -66,8 +70,11 @@ impl Manifest {
     /// [`Error::Usage`]: names or identities that the format does not have, or too many.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         self.check().map_err(|what| Error::Usage(format!("a backup is not possible: {what}")))?;
-        let Manifest { engine, taken_ns, files } = self;
+        let Manifest { engine, taken_ns, log, files } = self;
         let mut text = format!("{FIRST}{VERSION}\nengine {engine}\ntaken {taken_ns}\n");
+        if let Some(LogPosition { log_id, position }) = log {
+            writeln!(text, "log {log_id:016x} {position}").expect("a string takes all");
+        }
         let counts = (files.len(), self.bytes());
         writeln!(text, "files {} {}", counts.0, counts.1).expect("a string takes all");
         for FileEntry { object, bytes, identity, name } in files {
@@ -98,13 +105,23 @@ impl Manifest {
             }
             _ => return Err(wrong("line 1: not the manifest of a backup".to_owned())),
         }
+        let mut lines = lines.peekable();
         let mut field = |prefix: &str| {
             let line = lines.next().and_then(|(_, line)| line.strip_prefix(prefix));
             line.ok_or_else(|| wrong(format!("there is no line '{prefix}'")))
         };
         let engine = field("engine ")?.to_owned();
         let taken = number(field("taken ")?);
-        let counts = field("files ")?.split_once(' ');
+        let log = match lines.next_if(|(_, line)| line.starts_with(LOG)) {
+            None => None,
+            Some((at, line)) => {
+                let log = decode_log(line);
+                Some(log.ok_or_else(|| wrong(format!("line {at}: no position in a log")))?)
+            }
+        };
+        let counts = lines.next().and_then(|(_, line)| line.strip_prefix("files "));
+        let counts = counts.ok_or_else(|| wrong("there is no line 'files '".to_owned()))?;
+        let counts = counts.split_once(' ');
         let counts = counts.and_then(|(files, bytes)| Some((number(files)?, number(bytes)?)));
         let (Some(taken_ns), Some((count, total))) = (taken, counts) else {
             return Err(wrong("a number is none".to_owned()));
@@ -115,7 +132,7 @@ impl Manifest {
                 FileEntry::decode(line).map_err(|what| wrong(format!("line {at}: {what}")))?;
             files.push(file);
         }
-        let manifest = Manifest { engine, taken_ns, files };
+        let manifest = Manifest { engine, taken_ns, log, files };
         manifest.check().map_err(&wrong)?;
         if (manifest.files.len() as u64, manifest.bytes()) != (count, total) {
             return Err(wrong("its counts are not those of its files".to_owned()));
@@ -185,6 +202,18 @@ fn body(bytes: &[u8]) -> Option<&str> {
     (stated == Digest::of(body.as_bytes())).then_some(body)
 }
 
+/// The position in a log that a line states.
+fn decode_log(line: &str) -> Option<LogPosition> {
+    let (id, position) = line.strip_prefix(LOG)?.split_once(' ')?;
+    Some(LogPosition { log_id: log_id(id)?, position: number(position)? })
+}
+
+/// The one text of the identity of a log: 16 small hexadecimal digits.
+pub(crate) fn log_id(text: &str) -> Option<u64> {
+    let id = u64::from_str_radix(text, 16).ok()?;
+    (format!("{id:016x}") == text).then_some(id)
+}
+
 /// The one text of a number: no sign, no zero in front.
 pub(crate) fn number(text: &str) -> Option<u64> {
     let value: u64 = text.parse().ok()?;
@@ -210,7 +239,8 @@ mod tests {
             entry("log/a name", None),
             entry("CURRENT", None),
         ];
-        Manifest { engine: "flodb".to_owned(), taken_ns: 17, files }
+        let log = Some(LogPosition { log_id: 0x0bad_cafe, position: 99 });
+        Manifest { engine: "flodb".to_owned(), taken_ns: 17, log, files }
     }
 
     /// The text with a right checksum, so that what follows it is reached.
@@ -226,7 +256,9 @@ mod tests {
     fn a_manifest_comes_back() {
         let bytes = sample().encode().unwrap();
         assert_eq!(Manifest::decode("/m", &bytes).unwrap(), sample());
-        assert!(text().starts_with("keyrack backup 1\nengine flodb\ntaken 17\nfiles 3 29\n"));
+        assert!(text().starts_with(
+            "keyrack backup 1\nengine flodb\ntaken 17\nlog 000000000badcafe 99\nfiles 3 29\n"
+        ));
     }
 
     #[test]
@@ -256,7 +288,7 @@ mod tests {
         let whole = text();
         let body = &whole[..whole.rfind(END).unwrap()];
         for (from, to, what) in [
-            ("CURRENT", "../CURRENT", "line 7"),
+            ("CURRENT", "../CURRENT", "line 8"),
             ("CURRENT", "/CURRENT", "absolute"),
             ("CURRENT", "CURRE\u{7}T", "control"),
             ("CURRENT", "000004.table", "twice"),
@@ -268,6 +300,9 @@ mod tests {
             ("backup 1", "backup 0", "line 1"),
             ("files 3", "files +3", "a number is none"),
             ("taken 17", "taken 017", "a number is none"),
+            ("badcafe 99", "badcafe 099", "line 4: no position"),
+            ("0badcafe", "badcafe", "line 4: no position"),
+            ("badcafe 99", "BADCAFE 99", "line 4: no position"),
             ("engine flodb", "engine ", "no name of an engine"),
             ("engine ", "motor ", "there is no line 'engine '"),
             ("keyrack", "keyring", "line 1"),

@@ -4,6 +4,7 @@
 //!   REPOSITORY           what this is, and the version of its format
 //!   objects/HEX          a file of a store, named by its SHA-256; never changed
 //!   backups/ID           the manifest of a backup, named by the moment it was taken
+//!   logs/ID-FIRST-END    part of the log of a store, named by its positions; see `ship.rs`
 //! ```
 //!
 //! A backup is there when its manifest is. So the order of writes is everything:
@@ -25,6 +26,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result, name};
 use crate::manifest::{MANIFEST_BYTES_MAX, Manifest};
 use crate::target::Target;
+use keyrack_store::LogPosition;
 use keyrack_vfs::RelativePath;
 use std::collections::HashMap;
 use std::fmt;
@@ -33,6 +35,7 @@ use std::sync::Arc;
 pub(crate) const MARKER: &str = "REPOSITORY";
 pub(crate) const OBJECTS: &str = "objects";
 pub(crate) const BACKUPS: &str = "backups";
+pub(crate) const LOGS: &str = "logs";
 const MARKER_FIRST: &str = "keyrack backup repository ";
 const MARKER_TEXT: &str = "keyrack backup repository 1\n";
 /// Bytes of a marker, whichever version wrote it.
@@ -61,6 +64,8 @@ pub struct BackupInfo {
     pub engine: String,
     /// When it was taken, in nanoseconds since 1970.
     pub taken_ns: u64,
+    /// Where in its log the store is, if the engine has a log that can be shipped.
+    pub log: Option<LogPosition>,
     /// Files of the store.
     pub files: u64,
     /// Their bytes.
@@ -192,7 +197,11 @@ impl Repository {
     }
 
     /// An object that is not larger than `bytes_max`.
-    fn read_small(&self, name: &RelativePath, bytes_max: usize) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn read_small(
+        &self,
+        name: &RelativePath,
+        bytes_max: usize,
+    ) -> Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
         let found = self.target.read(name, &mut |chunk| {
             if chunk.len() > bytes_max - bytes.len() {
@@ -224,6 +233,7 @@ impl BackupInfo {
             id: id.clone(),
             engine: manifest.engine.clone(),
             taken_ns: manifest.taken_ns,
+            log: manifest.log,
             files: manifest.files.len() as u64,
             bytes: manifest.bytes(),
         }

@@ -35,6 +35,17 @@ impl Repository {
         id: &BackupId,
         fs: &dyn Fs,
         target: &Path,
+        watch: impl FnMut(Progress),
+    ) -> Result<BackupInfo> {
+        self.restore_then(id, (fs, target), &mut |_| Ok(()), watch)
+    }
+
+    /// Restores a backup, and lets `finish` change its files before they are at the target.
+    pub(crate) fn restore_then(
+        &self,
+        id: &BackupId,
+        (fs, target): (&dyn Fs, &Path),
+        finish: &mut dyn FnMut(&Path) -> Result<()>,
         mut watch: impl FnMut(Progress),
     ) -> Result<BackupInfo> {
         check_target(fs, target)?;
@@ -43,6 +54,7 @@ impl Repository {
         let restored = scratch.try_place(target).and_then(|()| {
             let files = scratch.files()?;
             self.write_files(&manifest, fs, &files, &mut watch)?;
+            finish(&files)?;
             check_target(fs, target)?;
             fs.rename(&files, target)?;
             Ok(fs.sync_parent(target)?)

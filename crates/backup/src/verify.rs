@@ -1,7 +1,9 @@
 //! Reading all bytes of backups, and saying what is wrong.
 
+use crate::delete::NeededLogs;
 use crate::digest::{Digest, Hasher};
 use crate::error::{Error, Result};
+use crate::log_object::LogName;
 use crate::manifest::Manifest;
 use crate::progress::Progress;
 use crate::repository::{BackupId, Repository, object_name};
@@ -19,6 +21,10 @@ pub struct VerifyReport {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Parts of logs that were read.
+    pub log_objects: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
     /// Objects that no backup names, when all backups were looked at and none is of a later
     /// version: interrupted backups and deletions leave them, and the next deletion removes them.
     pub unused_objects: u64,
@@ -40,8 +46,12 @@ pub struct Damage {
     pub backups: Vec<BackupId>,
 }
 
+// None for a part of a log: the backups can be restored, and moments after them cannot.
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.backups.is_empty() {
+            return write!(f, "{}: {}", self.place, self.what);
+        }
         let ids: Vec<String> = self.backups.iter().map(BackupId::to_string).collect();
         let noun = if ids.len() == 1 { "backup" } else { "backups" };
         write!(f, "{}: {}; needed by {noun} {}", self.place, self.what, ids.join(", "))
@@ -86,12 +96,19 @@ impl Repository {
             Some(id) => vec![(id.clone(), self.checked(id)?)],
         };
         report.backups = manifests.len() as u64;
+        let mut needed_logs = NeededLogs::default();
+        for manifest in manifests.iter().filter_map(|(_, manifest)| manifest.as_ref().ok()) {
+            needed_logs.add(manifest.log);
+        }
         let needs = needs(self, manifests, &mut report);
         if id.is_none() && report.later.is_empty() {
             let named: BTreeSet<Digest> = needs.keys().map(|(object, _)| *object).collect();
             let objects = self.objects()?;
             let unused = objects.keys().filter(|object| !named.contains(*object));
             report.unused_objects = unused.count() as u64;
+        }
+        if id.is_none() {
+            self.verify_logs(&needed_logs, &mut report)?;
         }
         let total = needs.keys().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
         let mut progress = Progress::begin(needs.len(), total);
@@ -153,6 +170,41 @@ impl Repository {
             }
             Ok(true) => None,
         })
+    }
+
+    /// Reads the parts of logs that backups need, and says what is wrong with them.
+    fn verify_logs(&self, needed: &NeededLogs, report: &mut VerifyReport) -> Result<()> {
+        let knows_all = report.later.is_empty() && report.damage.is_empty();
+        let mut before: Option<LogName> = None;
+        for (part, bytes) in self.log_names()? {
+            if !needed.has(&part) {
+                report.unused_objects += u64::from(knows_all);
+                continue;
+            }
+            report.log_objects += 1;
+            report.log_bytes += bytes;
+            let before = before.replace(part).filter(|before| before.log_id == part.log_id);
+            let known_to = before.map(|before| before.end).or(needed.first(part.log_id));
+            let known_to = known_to.expect("it has a backup, or it would not be needed");
+            let place = self.target.place(Some(&part.object()));
+            let wrong = match self.log_object(&part) {
+                // Deleted meanwhile.
+                Err(Error::Corruption { .. }) if !self.log_names()?.contains_key(&part) => continue,
+                Err(Error::Corruption { what, .. }) => what,
+                Err(error) if error.is_of_one_object() => error.to_string(),
+                Err(error) => return Err(error),
+                Ok(_) if before.is_some() && part.first < known_to => {
+                    format!("it has positions below {known_to}, which the part before it has, too")
+                }
+                Ok(object) if object.continues && part.first > known_to => {
+                    format!("the positions from {known_to} to {} are missing before it", part.first)
+                }
+                Ok(_) => continue,
+            };
+            let what = format!("{wrong}; no moment from here to the next backup can be restored");
+            report.damage.push(Damage { place, what, backups: Vec::new() });
+        }
+        Ok(())
     }
 
     fn still_there(&self, backups: Vec<BackupId>) -> Result<Vec<BackupId>> {

@@ -218,12 +218,12 @@ fn two_lengths_of_one_object_are_damage() {
         // A file that both backups have, told to be of 10 bytes more.
         reseal(&disk, &ids[wrong], |body| {
             let mut lines: Vec<String> = body.lines().map(str::to_owned).collect();
-            let total = lines[3].clone();
+            let total = lines[4].clone();
             let (files, bytes) = total.rsplit_once(' ').unwrap();
-            lines[3] = format!("{files} {}", bytes.parse::<u64>().unwrap() + 10);
-            let mut words: Vec<String> = lines[4].split(' ').map(str::to_owned).collect();
+            lines[4] = format!("{files} {}", bytes.parse::<u64>().unwrap() + 10);
+            let mut words: Vec<String> = lines[5].split(' ').map(str::to_owned).collect();
             words[1] = (words[1].parse::<u64>().unwrap() + 10).to_string();
-            lines[4] = words.join(" ");
+            lines[5] = words.join(" ");
             lines.join("\n") + "\n"
         });
         let report = repository.verify(None, |_| ()).unwrap();

@@ -112,7 +112,7 @@ fn examine(shot: Shot, db: &Db, draw: &mut Draw) {
     let report = repository.verify(None, |_| ()).unwrap();
     assert!(report.is_sound() && report.unused_objects == 0, "{what}: {report:?}");
     let left = names(&*fs, BACKUPS).len() + names(&*fs, "/backups/backups").len();
-    assert_eq!(left, 4 + 1, "{what}: no unfinished file stays: {:?}", names(&*fs, BACKUPS));
+    assert_eq!(left, 5 + 1, "{what}: no unfinished file stays: {:?}", names(&*fs, BACKUPS));
 }
 
 fn check(repository: &Repository, journal: &Journal, draw: &mut Draw, what: &str) {

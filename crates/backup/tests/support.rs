@@ -1,11 +1,13 @@
 //! A store whose whole content follows from one number, and its backups.
 
-use keyrack_backup::{Backup, BackupId, DirTarget, Repository, Result, Saved};
+use keyrack_backup::{Backup, BackupId, DirTarget, Moment, Repository, Result, Saved};
 use keyrack_flodb::{Batch, Compression, Db, Options, WriteOptions};
+use keyrack_store::{FeedError, LogEntry, LogFeed, LogReplay, LogSource};
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -152,4 +154,65 @@ pub(crate) fn restored_round(repository: &Repository, id: &BackupId) -> u64 {
 pub(crate) fn names(fs: &dyn Fs, dir: &str) -> Vec<String> {
     let entries = fs.list(Path::new(dir)).unwrap();
     entries.iter().map(|entry| entry.name.to_string_lossy().into_owned()).collect()
+}
+
+/// Makes the store of a moment on a disk of its own, and says which round it has.
+pub(crate) fn round_at(repository: &Repository, moment: Moment) -> Result<u64> {
+    let fs = shared(&MemFs::new());
+    let mut open_to_replay = |dir: &Path| -> keyrack_store::Result<Box<dyn LogReplay>> {
+        Ok(Box::new(Db::open_in(Arc::clone(&fs), dir, tiny())?))
+    };
+    let place = (&*fs, Path::new(RESTORED));
+    let restored = repository.restore_at(moment, None, place, &mut open_to_replay, |_| ());
+    assert_eq!(restored.is_ok(), fs.exists(Path::new(RESTORED)).unwrap());
+    assert_eq!(names(&*fs, "/").is_empty(), restored.is_err(), "nothing else is left");
+    restored?;
+    let options = Options::default();
+    let report = keyrack_flodb::verify(Arc::clone(&fs), Path::new(RESTORED), &options).unwrap();
+    assert!(report.is_sound() && report.findings.is_empty(), "{report:?}");
+    Ok(newest_round(&open(&fs, RESTORED)))
+}
+
+pub(crate) fn position(db: &Db) -> u64 {
+    db.position().into()
+}
+
+/// A log that a test has written.
+pub(crate) struct Scripted {
+    pub(crate) log_id: u64,
+    pub(crate) entries: Vec<LogEntry>,
+}
+
+impl Scripted {
+    /// What a store has committed after a position, without time marks.
+    pub(crate) fn after(db: &Db, position: u64) -> Scripted {
+        let mut feed = db.feed(position).unwrap();
+        let all = std::iter::from_fn(|| feed.next().unwrap());
+        let entries = all.filter(|entry| !matches!(entry, LogEntry::Time { .. })).collect();
+        Scripted { log_id: db.log_id(), entries }
+    }
+}
+
+struct ScriptedFeed(std::vec::IntoIter<LogEntry>);
+
+impl LogSource for Scripted {
+    fn log_id(&self) -> u64 {
+        self.log_id
+    }
+
+    fn feed(&self, from: u64) -> std::result::Result<Box<dyn LogFeed>, FeedError> {
+        let mut entries = self.entries.clone();
+        entries.retain(|entry| entry.position() > from);
+        Ok(Box::new(ScriptedFeed(entries.into_iter())))
+    }
+}
+
+impl LogFeed for ScriptedFeed {
+    fn next(&mut self) -> std::result::Result<Option<LogEntry>, FeedError> {
+        Ok(self.0.next())
+    }
+
+    fn wait(&mut self, _: Duration) -> std::result::Result<bool, FeedError> {
+        Ok(self.0.len() > 0)
+    }
 }

@@ -12,5 +12,8 @@ mod incremental;
 mod power;
 mod repository;
 mod restore;
+mod shipping;
+mod shipping_calls;
+mod shipping_damage;
 mod support;
 mod writers;

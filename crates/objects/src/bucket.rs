@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 const MARKER: &str = "REPOSITORY";
-/// The folders of a repository; the last one has no meaning yet.
+/// The folders of a repository.
 const FOLDERS: [&str; 3] = ["objects/", "backups/", "logs/"];
 
 /// A prefix of an object store as a place for backups.
