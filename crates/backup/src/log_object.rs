@@ -9,8 +9,8 @@
 //!
 //! Numbers are little-endian. `docs/formats/backup.md` has the rules.
 //!
-//! **Invariant:** a decoded object has entries with growing positions, all after its first position,
-//! and the last one is at its end. Its header says what its name says.
+//! **Invariant:** a decoded object has entries with growing positions, all after its first
+//! position, and the last one is at its end. Its header says what its name says.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result, name};

@@ -64,6 +64,50 @@ fn key_spaces_come_along() {
     assert_eq!(lab.run("db get r ada --space users").exits(0).stdout, "36\n");
 }
 
+/// A program that has the store has shipped its log.
+#[test]
+fn moments_between_backups_come_back() {
+    use keyrack_backup::{DirTarget, Repository, Shipper};
+    let lab = Lab::new();
+    let options = keyrack_flodb::Options::default();
+    let db = keyrack_flodb::Db::open(lab.path("s"), options.clone()).unwrap();
+    db.put(b"key", b"0").unwrap();
+    db.close().unwrap();
+    lab.run("backup s b").exits(0);
+    let db = keyrack_flodb::Db::open(lab.path("s"), options).unwrap();
+    let target = DirTarget::new(std::sync::Arc::new(keyrack_vfs::RealFs), lab.path("b"));
+    let repository = Repository::open(std::sync::Arc::new(target)).unwrap();
+    let mut shipper = Shipper::begin(&repository, &db).unwrap();
+    let mut positions: Vec<u64> = Vec::new();
+    for value in ["1", "2", "3"] {
+        db.put(b"key", value.as_bytes()).unwrap();
+        positions.push(db.position().into());
+    }
+    let last = shipper.ship().unwrap().position;
+    drop(shipper);
+    db.close().unwrap();
+    for (position, value) in positions.iter().zip(1..) {
+        lab.run(&format!("restore b r{value} --at {position}")).exits(0).says("the store of pos");
+        let read = lab.run(&format!("db get r{value} key")).exits(0).stdout;
+        assert_eq!(read, format!("{value}\n"));
+    }
+    lab.run(&format!("restore b no --at {}", last + 1))
+        .exits(2)
+        .warns(&format!("the last moment that was shipped is position {last}"));
+    lab.run("restore b no --at 2001-01-01T00:00:00Z").exits(2).warns("moment");
+    lab.run("restore b no --at noon").exits(2).warns("neither a position nor a time");
+    assert!(!lab.path("no").exists());
+    lab.run("backup b --list").exits(0).says(&format!(" to {last}"));
+    let listed = parse_json(&lab.run("backup b --list --json").exits(0).stdout);
+    assert_eq!(listed[0]["moments"]["to_position"].as_u64(), Some(last));
+    lab.run("backup b --verify").exits(0).says("1 part of a log").says("sound");
+    let json = parse_json(&lab.run(&format!("restore b j --at {last} --json")).exits(0).stdout);
+    assert_eq!((&json["batches"], &json["restored_position"]), (&3.into(), &last.into()));
+    // A new backup needs nothing of it.
+    lab.run("backup s b --keep 1").exits(0);
+    lab.run("backup b --verify").exits(0).says("sound");
+}
+
 #[test]
 fn old_backups_are_deleted() {
     let lab = store();

@@ -53,7 +53,7 @@ pub(crate) fn command() -> Command {
                 .required(true)
                 .help("Where the backups are: a directory, or s3://BUCKET/PREFIX"),
         )
-        .arg(flag("list", "List the backups"))
+        .arg(flag("list", "List the backups, and up to where the log after them is there"))
         .arg(flag("verify", "Read every byte of all backups, or of one, and say what is wrong"))
         .arg(
             value("delete", "ID", "Delete a backup, and what no other one needs")
@@ -169,12 +169,20 @@ fn keep(matches: &ArgMatches) -> Result<Option<usize>, Failure> {
     }
 }
 
+/// A time in milliseconds since 1970 for people.
+fn stamp(unix_ms: u64) -> String {
+    keyrack_calendar::rfc3339_of_ns(unix_ms.saturating_mul(1_000_000))
+}
+
 fn info_json(info: &BackupInfo) -> Value {
+    let log = info.log.map(|log| (format!("{:016x}", log.log_id), log.position));
     json!({
         "id": info.id.to_string(),
         "engine": info.engine,
         "taken": keyrack_calendar::rfc3339_of_ns(info.taken_ns),
         "files": info.files,
         "bytes": info.bytes,
+        "log": log.as_ref().map(|(id, _)| id),
+        "position": log.as_ref().map(|(_, position)| position),
     })
 }

@@ -2,20 +2,32 @@
 
 use super::progress::Shown;
 use super::save::{deleted_json, deleted_text};
-use super::{id, info_json, keep, parse_id, repository};
+use super::{id, info_json, keep, parse_id, repository, stamp};
 use clap::ArgMatches;
-use keyrack_backup::{BackupId, BackupInfo, Damage, Error, VerifyReport};
+use keyrack_backup::{BackupId, BackupInfo, Damage, Error, Moments, VerifyReport};
 use keyrack_console::{Failure, Outcome};
 use serde_json::{Value, json};
 
 pub(super) fn list(matches: &ArgMatches) -> Outcome {
-    let backups = repository(matches)?.backups()?;
+    let repository = repository(matches)?;
+    let backups = repository.backups()?;
+    let moments = repository.moments();
+    let after = |id: &BackupId| {
+        let all = moments.as_ref().ok().into_iter().flatten();
+        all.into_iter().find(|moments| moments.backup == *id)
+    };
     let is_later = |error: &Error| matches!(error, Error::Usage(_));
     let errors = || backups.iter().filter_map(|(_, info)| info.as_ref().err());
     let status = status(errors().any(|error| !is_later(error)), errors().any(is_later));
     let text = if matches.get_flag("json") {
         let rows = backups.iter().map(|(id, info)| match info {
-            Ok(info) => info_json(info),
+            Ok(info) => {
+                let mut value = info_json(info);
+                if let Some(moments) = after(id) {
+                    value["moments"] = moments_json(moments);
+                }
+                value
+            }
             Err(error) => {
                 let key = if is_later(error) { "later" } else { "damage" };
                 json!({ "id": id.to_string(), key: error.to_string() })
@@ -23,9 +35,11 @@ pub(super) fn list(matches: &ArgMatches) -> Outcome {
         });
         format!("{:#}\n", rows.collect::<Value>())
     } else {
-        backups.iter().map(row).collect()
+        backups.iter().map(|backup| row(backup, after(&backup.0))).collect()
     };
     let printed = keyrack_console::print(&text);
+    // What the log after the backups has cannot be told.
+    moments?;
     Ok(status.unwrap_or(printed))
 }
 
@@ -35,9 +49,27 @@ fn status(is_damaged: bool, is_later: bool) -> Option<u8> {
     if is_damaged { Some(keyrack_console::DAMAGED) } else { later }
 }
 
-fn row((id, info): &(BackupId, keyrack_backup::Result<BackupInfo>)) -> String {
+fn moments_json(moments: &Moments) -> Value {
+    json!({
+        "from_position": moments.from,
+        "to_position": moments.to,
+        "to_time": moments.to_ms.map(stamp),
+    })
+}
+
+fn row(
+    (id, info): &(BackupId, keyrack_backup::Result<BackupInfo>),
+    moments: Option<&Moments>,
+) -> String {
     match info {
-        Ok(info) => format!("{id}\t{}\t{} files\t{} bytes\n", info.engine, info.files, info.bytes),
+        Ok(info) => {
+            let BackupInfo { engine, files, bytes, .. } = info;
+            let moments = moments.map_or_else(String::new, |moments| {
+                let time = moments.to_ms.map_or_else(String::new, |ms| format!(", {}", stamp(ms)));
+                format!("\tmoments from position {} to {}{time}", moments.from, moments.to)
+            });
+            format!("{id}\t{engine}\t{files} files\t{bytes} bytes{moments}\n")
+        }
         Err(error @ Error::Usage(_)) => format!("{id}\tlater\t{error}\n"),
         Err(error) => format!("{id}\tdamaged\t{error}\n"),
     }
@@ -64,13 +96,19 @@ fn as_text(report: &VerifyReport) -> String {
         0 => String::new(),
         count => format!(", {count} objects in no backup"),
     };
+    let logs = match report.log_objects {
+        0 => String::new(),
+        1 => format!(", 1 part of a log in {} bytes", report.log_bytes),
+        count => format!(", {count} parts of logs in {} bytes", report.log_bytes),
+    };
     let verdict = match (report.damage.is_empty(), report.is_sound()) {
         (_, true) => "sound",
         (true, false) => "NOT ALL READ",
         (false, false) => "DAMAGED",
     };
     format!(
-        "{damage}{later}{backups} {noun}, {objects} objects in {bytes} bytes{unused}: {verdict}\n"
+        "{damage}{later}{backups} {noun}, {objects} objects in {bytes} bytes{logs}{unused}: \
+         {verdict}\n"
     )
 }
 
@@ -88,6 +126,8 @@ fn as_json(report: &VerifyReport) -> String {
         "backups": report.backups,
         "objects": report.objects,
         "bytes": report.bytes,
+        "log_objects": report.log_objects,
+        "log_bytes": report.log_bytes,
         "unused_objects": report.unused_objects,
         "damage": report.damage.iter().map(damage).collect::<Value>(),
         "later": report.later.iter().map(|(id, _)| id.to_string()).collect::<Value>(),

@@ -29,7 +29,7 @@ mod torture;
 mod verify;
 
 pub(crate) use args::{STATUSES, check_store, flag, path};
-pub(crate) use store::{Store, open};
+pub(crate) use store::{Store, open, open_to_replay};
 
 use clap::{ArgMatches, Command};
 use keyrack_console::Failure;

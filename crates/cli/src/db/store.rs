@@ -12,6 +12,7 @@ use keyrack_flodb::{
     Comparator, Compression, Db, Error, FileSet, Iter, KeySpace, Options, SpaceIter, Spaces,
 };
 use keyrack_flodb::{Result as DbResult, WriteOptions};
+use keyrack_store::LogReplay;
 use keyrack_vfs::RealFs;
 use std::path::Path;
 
@@ -51,6 +52,11 @@ pub(crate) fn open(matches: &ArgMatches) -> Result<Store, Failure> {
         |dir, options| Db::open(dir, options),
         |dir, options| Spaces::open(dir, options, &[]),
     )
+}
+
+/// Opens a store that is restored, to apply batches of a log.
+pub(crate) fn open_to_replay(dir: &Path) -> keyrack_store::Result<Box<dyn LogReplay>> {
+    Ok(Box::new(Db::open(dir, options().with_stored(&RealFs, dir)?)?))
 }
 
 /// Opens the store in `DIR` to be read: no file changes, and whoever writes to it goes on.
