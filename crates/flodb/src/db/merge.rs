@@ -134,7 +134,7 @@ impl Inner {
             Some((Kind::Delete, ..)) => merged(None),
             Some((Kind::Merge, newest, _)) if is_long(memtable, key, hash, newest) => {
                 let options = ReadOptions::default();
-                let target = Target::new((key, hash), sequence, None, options);
+                let target = Target::new((key, hash), sequence, options);
                 let (below, mut operands) = self.gather(read_state, target)?;
                 operands.push(operand.to_vec());
                 let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
@@ -156,10 +156,10 @@ impl Inner {
     pub(super) fn get_merged<R>(
         &self,
         read_state: &ReadState,
-        target: Target<'_>,
+        target: &Target<'_>,
         visit: Option<impl FnOnce(&[u8]) -> R>,
     ) -> Result<Option<R>> {
-        let (below, operands) = self.gather(read_state, target)?;
+        let (below, operands) = self.gather(read_state, *target)?;
         let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
         let below = match &below {
             Below::Nothing => None,

@@ -18,7 +18,7 @@
 //! Where there are range tombstones, and for a group that meets an error, keys are looked up one
 //! after the other, as `read.rs` does.
 
-use super::read::{Target, visit_blob};
+use super::read::{ExpiryQuestion, Target, visit_blob};
 use super::{Db, Inner, Snapshot};
 use crate::checksum::hash;
 use crate::error::Result;
@@ -136,9 +136,10 @@ impl Inner {
         let (read_state, sequence) = self.read_point(&pin(), snapshot).to_keep();
         let time_ms = self.time_ms(snapshot);
         let one_by_one = keys.len() == 1 || has_range_tombstones(&read_state);
+        let question = ExpiryQuestion::new(Some(time_ms));
         let target_of = |key| Target {
-            time_ms: Some(time_ms),
-            ..Target::new((key, hash(key)), sequence, None, ReadOptions::default())
+            expiry: Some(&question),
+            ..Target::new((key, hash(key)), sequence, ReadOptions::default())
         };
         for (group, keys) in keys.chunks(GROUP).enumerate() {
             let first = group * GROUP;
@@ -153,7 +154,7 @@ impl Inner {
                         if probe.is_operand() {
                             let value = |value: &[u8]| visit(first + at, Some(value));
                             let target = target_of(probe.key);
-                            if self.get_in(&read_state, target, value)?.is_none() {
+                            if self.get_in(&read_state, &target, value)?.is_none() {
                                 visit(first + at, None);
                             }
                             continue;
@@ -168,7 +169,7 @@ impl Inner {
             for (at, key) in keys.iter().enumerate() {
                 let target = target_of(key);
                 let give = |value: &[u8]| visit(first + at, Some(value));
-                if self.get_in(&read_state, target, give)?.is_none() {
+                if self.get_in(&read_state, &target, give)?.is_none() {
                     visit(first + at, None);
                 }
             }

@@ -302,24 +302,30 @@ pub(super) struct Target<'a> {
     pub(super) options: ReadOptions,
     /// Whether a value that is in a blob file is left there, and an empty one shown for it.
     pub(super) leaves_value: bool,
-    /// What has expired by this time is not there. Without, the clock is read
-    /// when a value is found that expires.
-    pub(super) time_ms: Option<u64>,
-    /// Gets the expiry of the value, if it has one.
-    pub(super) expires_ms: Option<&'a Cell<u64>>,
+    /// What is asked about expiries. Without, the clock is read when a value is found that expires.
+    pub(super) expiry: Option<&'a ExpiryQuestion>,
+}
+
+/// What a point read asks a value that expires. Apart from the target, and only where there is a
+/// question: most reads have none, and a larger target costs each of them.
+pub(super) struct ExpiryQuestion {
+    /// What has expired by this time is not there; nothing for the time of the clock.
+    time_ms: Option<u64>,
+    /// The answer: when the value expires, or [`NO_EXPIRY`].
+    expires_ms: Cell<u64>,
+}
+
+impl ExpiryQuestion {
+    pub(super) fn new(time_ms: Option<u64>) -> Self {
+        ExpiryQuestion { time_ms, expires_ms: Cell::new(NO_EXPIRY) }
+    }
 }
 
 impl<'a> Target<'a> {
-    /// The value of a key at a sequence number, now or as the snapshot has it.
+    /// The value of a key at a sequence number, if it has not expired by now.
     #[inline]
-    pub(super) fn new(
-        (key, hash): (&'a [u8], u64),
-        sequence: u64,
-        snapshot: Option<&Snapshot>,
-        options: ReadOptions,
-    ) -> Self {
-        let time_ms = snapshot.map(|snapshot| snapshot.pinned.time_ms());
-        Target { key, hash, sequence, options, leaves_value: false, time_ms, expires_ms: None }
+    pub(super) fn new((key, hash): (&'a [u8], u64), sequence: u64, options: ReadOptions) -> Self {
+        Target { key, hash, sequence, options, leaves_value: false, expiry: None }
     }
 }
 
@@ -330,6 +336,14 @@ enum Search<R, F> {
     RangeTombstones(Option<F>),
     /// The newest entry is an operand; nothing was visited.
     Operands(Option<F>),
+}
+
+impl<R, F> Search<R, F> {
+    /// What comes of an entry that was shown.
+    #[inline]
+    fn of(answer: Option<R>, is_operand: bool, visit: Option<F>) -> Self {
+        if answer.is_none() && is_operand { Search::Operands(visit) } else { Search::Done(answer) }
+    }
 }
 
 /// Reads the value of a blob file that has the blob index `index`, and lends it to `visit`.
@@ -389,8 +403,10 @@ impl Inner {
     ) -> Result<Option<R>> {
         let guard = pin();
         let ReadPoint { read_state, sequence } = self.read_point(&guard, snapshot);
-        let target = Target::new((key, hash), sequence, snapshot, options);
-        self.get_in(read_state, target, visit)
+        let question =
+            snapshot.map(|snapshot| ExpiryQuestion::new(Some(snapshot.pinned.time_ms())));
+        let target = Target::new((key, hash), sequence, options);
+        self.get_in(read_state, &Target { expiry: question.as_ref(), ..target }, visit)
     }
 
     /// The expiry of the visible value of `key`, with `visit` called with the value if
@@ -403,14 +419,14 @@ impl Inner {
     ) -> Result<Option<(Expiry, R)>> {
         let guard = pin();
         let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
-        let expires_ms = Cell::new(NO_EXPIRY);
+        let question = ExpiryQuestion::new(None);
         let target = Target {
             leaves_value,
-            expires_ms: Some(&expires_ms),
-            ..Target::new((key, hash), sequence, None, ReadOptions::default())
+            expiry: Some(&question),
+            ..Target::new((key, hash), sequence, ReadOptions::default())
         };
-        let found = self.get_in(read_state, target, visit)?;
-        let expiry = match expires_ms.get() {
+        let found = self.get_in(read_state, &target, visit)?;
+        let expiry = match question.expires_ms.get() {
             NO_EXPIRY => Expiry::Never,
             expires_ms => Expiry::At(expires_ms),
         };
@@ -422,9 +438,8 @@ impl Inner {
         let guard = pin();
         let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
         let (hash, options) = (hash(key), ReadOptions::default());
-        let target =
-            Target { leaves_value: true, ..Target::new((key, hash), sequence, None, options) };
-        Ok(self.get_in(read_state, target, |_| ())?.is_some())
+        let target = Target { leaves_value: true, ..Target::new((key, hash), sequence, options) };
+        Ok(self.get_in(read_state, &target, |_| ())?.is_some())
     }
 
     /// As [`Inner::get`], at a sequence number and a time that somebody has pinned.
@@ -438,9 +453,10 @@ impl Inner {
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let guard = pin();
-        let target = Target::new((key, hash), sequence, None, options);
-        let target = Target { time_ms: Some(time_ms), ..target };
-        self.get_in(self.read_path.load(&guard), target, visit)
+        let question = ExpiryQuestion::new(Some(time_ms));
+        let target = Target::new((key, hash), sequence, options);
+        let target = Target { expiry: Some(&question), ..target };
+        self.get_in(self.read_path.load(&guard), &target, visit)
     }
 
     /// The value of the target that a read state has.
@@ -448,7 +464,7 @@ impl Inner {
     pub(super) fn get_in<R>(
         &self,
         read_state: &ReadState,
-        target: Target<'_>,
+        target: &Target<'_>,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         match self.search::<_, _, false>(read_state, target, Some(visit))? {
@@ -465,7 +481,7 @@ impl Inner {
     fn search_with_tombstones<R, F: FnOnce(&[u8]) -> R>(
         &self,
         read_state: &ReadState,
-        target: Target<'_>,
+        target: &Target<'_>,
         visit: Option<F>,
     ) -> Result<Option<R>> {
         match self.search::<_, _, true>(read_state, target, visit)? {
@@ -481,18 +497,23 @@ impl Inner {
     fn search<R, F: FnOnce(&[u8]) -> R, const TOMBSTONES: bool>(
         &self,
         read_state: &ReadState,
-        target: Target<'_>,
+        target: &Target<'_>,
         mut visit: Option<F>,
     ) -> Result<Search<R, F>> {
-        let Target { key, hash, sequence, options, .. } = target;
+        let Target { key, hash, sequence, options, .. } = *target;
         read_state.prefetch(hash, sequence);
-        let located = locate(read_state, &target);
+        let located = locate(read_state, target);
         let mut is_operand = false;
         let mut show = |floor: u64, kind: Kind, written: u64, value: &[u8]| {
-            // What is older was removed with a range.
-            let kind = if written >= floor { kind } else { Kind::Delete };
+            // What is older than `floor` was removed with a range.
+            if written < floor || kind.is_removal() {
+                return Ok(None);
+            }
+            if kind == Kind::Put {
+                return Ok(visit.take().map(|visit| visit(value)));
+            }
             is_operand = kind == Kind::Merge && !target.leaves_value;
-            self.show(read_state, &target, (kind, written, value), &mut visit)
+            self.show_special(read_state, target, (kind, written, value), &mut visit)
         };
         for memtable in read_state.memtables_at(sequence) {
             if !TOMBSTONES && memtable.has_range_tombstones() {
@@ -506,10 +527,7 @@ impl Inner {
                 self.count_read(|reads| {
                     if memtable.has_hash_level() { &reads.hash } else { &reads.ordered }
                 });
-                if is_operand {
-                    return Ok(Search::Operands(visit));
-                }
-                return Ok(Search::Done(found.transpose()?.flatten()));
+                return Ok(Search::of(found.transpose()?.flatten(), is_operand, visit));
             }
         }
         let order = &self.options.comparator;
@@ -532,10 +550,7 @@ impl Inner {
             if found.is_some() || floor > 0 {
                 remember_answer(true);
                 self.count_read(|reads| &reads.tables);
-                if is_operand {
-                    return Ok(Search::Operands(visit));
-                }
-                return Ok(Search::Done(found.transpose()?.flatten()));
+                return Ok(Search::of(found.transpose()?.flatten(), is_operand, visit));
             }
         }
         remember_answer(false);
@@ -543,10 +558,11 @@ impl Inner {
         Ok(Search::Done(None))
     }
 
-    /// Shows the newest entry of the target: lends its value, if it has one. An operand has none by
-    /// itself, but its key is there.
-    #[inline(always)]
-    fn show<R, F: FnOnce(&[u8]) -> R>(
+    /// Shows the newest entry of the target if that is no plain value: lends its value, if it has
+    /// one. An operand has none by itself, but its key is there.
+    #[cold]
+    #[inline(never)]
+    fn show_special<R, F: FnOnce(&[u8]) -> R>(
         &self,
         read_state: &ReadState,
         target: &Target<'_>,
@@ -582,12 +598,12 @@ impl Inner {
             // Tables and the log check it, so this is memory that changed under way.
             Error::corruption(&self.dir, 0, "a value that expires without its expiry")
         })?;
-        let now_ms = target.time_ms.unwrap_or_else(|| self.expiries.now_ms());
-        if expires_ms <= now_ms {
+        let asked = target.expiry.and_then(|question| question.time_ms);
+        if expires_ms <= asked.unwrap_or_else(|| self.expiries.now_ms()) {
             return Ok(None);
         }
-        if let Some(told) = target.expires_ms {
-            told.set(expires_ms);
+        if let Some(question) = target.expiry {
+            question.expires_ms.set(expires_ms);
         }
         Ok(Some(value))
     }

@@ -425,15 +425,15 @@ impl Iter {
             let mut is_hidden = false;
             if entry.sequence <= self.sequence && !is_passed {
                 is_hidden = is_deleted(&mut self.tombstones, entry);
+                if entry.kind == Kind::Put && !is_hidden {
+                    self.is_apart = false;
+                    self.state = State::Lent;
+                    return Ok(());
+                }
                 if entry.kind == Kind::Merge && !is_hidden {
                     return self.fold_up();
                 }
                 if entry.kind.is_value() && !is_hidden {
-                    if entry.kind == Kind::Put {
-                        self.is_apart = false;
-                        self.state = State::Lent;
-                        return Ok(());
-                    }
                     if self.read_apart()? {
                         self.state = State::Lent;
                         return Ok(());
