@@ -99,6 +99,13 @@ pub(crate) fn user_of(key: &[u8]) -> &[u8] {
     &key[..key.len().saturating_sub(TRAILER_BYTES)]
 }
 
+/// The sequence number of an internal key that was parsed before, or made here.
+#[inline]
+pub(crate) fn sequence_of(key: &[u8]) -> u64 {
+    trailer_of(key) >> 8
+}
+
+#[inline]
 fn trailer_of(key: &[u8]) -> u64 {
     key.last_chunk::<TRAILER_BYTES>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

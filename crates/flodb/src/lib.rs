@@ -30,6 +30,7 @@
 //! | write a key by what it has | [`Db::update`], [`Db::compare_and_swap`], [`Db::fetch_and_add`] |
 //! | add to a value without reading it | [`Db::merge`], [`MergeOperator`] |
 //! | let a value expire | [`Db::put_with_ttl`], [`Db::expire`] |
+//! | let compactions remove or change values | [`CompactionFilter`] |
 //! | remove all keys of a range | [`Db::delete_range`] |
 //! | write many keys as one | [`Batch`], [`Db::write`] |
 //! | read one key, or many | [`Db::get`], [`Db::get_with`] without a copy, [`Db::multi_get`] |
@@ -83,6 +84,7 @@ mod check;
 mod checksum;
 mod coding;
 mod compaction;
+mod compaction_filter;
 mod compress;
 mod cursor;
 mod db;
@@ -125,6 +127,7 @@ mod version;
 pub use batch::{Batch, BatchWrite};
 pub use changes::{Changes, CommittedBatch, TimeMark};
 pub use check::{Finding, FindingKind, Report, verify};
+pub use compaction_filter::{CompactionFilter, Decision};
 pub use compress::Compression;
 pub use db::{
     CheckedTables, Db, DropFilter, IngestOptions, Metric, MetricKind, Snapshot, Transfer,

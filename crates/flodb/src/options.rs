@@ -3,6 +3,7 @@
 mod check;
 mod setters;
 
+use crate::compaction_filter::CompactionFilter;
 use crate::compress::Compression;
 use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
@@ -140,6 +141,10 @@ pub struct Options {
     /// with the first operand; from then on the store opens only with the same. The operators of
     /// this crate are found by that name.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// What compactions remove or change: nothing. See
+    /// [`CompactionFilter`](crate::CompactionFilter). Not stored, and not for stores with key
+    /// spaces: their own entries are among the others.
+    pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// What time it is, for values that expire: the clock of the system. Not stored.
     pub clock: Clock,
     /// Whether point reads are counted by the level that answered them: no. [`Db::stats`] then has
@@ -184,6 +189,7 @@ impl Default for Options {
             paranoid_checks: false,
             discards_memtables: false,
             merge_operator: None,
+            compaction_filter: None,
             clock: Clock::System,
             counts_reads: false,
         }

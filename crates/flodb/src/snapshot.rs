@@ -14,13 +14,18 @@
 //! original lives, and `oldest` looks at the slots while it holds the lock of the list: so it sees
 //! one of the two.
 //!
+//! Somebody may close the moments: if none is in use, none is pinned until they are open again. The
+//! list is locked meanwhile. A pin that has its slot looks whether they are closed, after its
+//! fence, and waits for the lock of the list if so; `close` says so before its fence, and looks at
+//! the slots after it. So one of the two sees the other.
+//!
 //! The time of a pin is read after its number, and written into the slot after that. `oldest_ms`
 //! reads the time of now first. A pin that it misses reads its time later, and the clock does not
 //! go back. Of a pin whose time it does not see yet it knows nothing, and gives 0.
 
 use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SLOTS: usize = 32;
@@ -50,6 +55,8 @@ pub(crate) struct Snapshots {
     slots: [CachePadded<Slot>; SLOTS],
     /// The moments that are in no slot, number and time, each with how often.
     listed: Mutex<BTreeMap<(u64, u64), usize>>,
+    /// Whether pins wait for the lock of the list.
+    is_closed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +85,10 @@ impl Snapshots {
             if claimed.is_ok() {
                 // Pairs with the fence of `look`.
                 fence(Ordering::SeqCst);
+                // Acquire, pairs with the Release of `Closed`: what it has installed is seen.
+                if self.is_closed.load(Ordering::Acquire) {
+                    drop(self.listed());
+                }
                 let sequence = now();
                 if sequence != early {
                     // Release: `look` may see this in place of what was claimed.
@@ -121,6 +132,17 @@ impl Snapshots {
         listed.values().sum::<usize>() + self.look().count()
     }
 
+    /// Keeps others from pinning a moment for as long as the result lives. `None` if one is in use.
+    /// The thread must not ask for moments meanwhile.
+    pub(crate) fn close(&self) -> Option<Closed<'_>> {
+        let listed = self.listed();
+        // Relaxed: the fence of `look` orders it before the look at the slots.
+        self.is_closed.store(true, Ordering::Relaxed);
+        let is_used = !listed.is_empty() || self.look().next().is_some();
+        let closed = Closed { is_closed: &self.is_closed, _listed: listed };
+        (!is_used).then_some(closed)
+    }
+
     /// What is in the slots: numbers and times. The lock of the list is held.
     fn look(&self) -> impl Iterator<Item = (u64, u64)> {
         fence(Ordering::SeqCst);
@@ -134,6 +156,19 @@ impl Snapshots {
 
     fn listed(&self) -> MutexGuard<'_, BTreeMap<(u64, u64), usize>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// No moment is in use, and none is pinned. Dropping it lets pins go on.
+pub(crate) struct Closed<'a> {
+    is_closed: &'a AtomicBool,
+    _listed: MutexGuard<'a, BTreeMap<(u64, u64), usize>>,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        // Release: whoever pins a moment after this sees what was done before.
+        self.is_closed.store(false, Ordering::Release);
     }
 }
 
@@ -239,6 +274,49 @@ mod tests {
             drop(pin);
         }
         assert_eq!((snapshots.oldest(|| 200), snapshots.len()), (200, 0));
+    }
+
+    #[test]
+    fn moments_are_closed_only_while_none_is_in_use() {
+        let snapshots = Arc::new(Snapshots::default());
+        let pin = snapshots.pin(|| 5, || None);
+        assert!(snapshots.close().is_none());
+        let copy = pin.clone();
+        drop(pin);
+        assert!(snapshots.close().is_none(), "a copy is in the list");
+        drop(copy);
+        drop(snapshots.close().unwrap());
+        assert_eq!(snapshots.pin(|| 6, || None).sequence(), 6);
+    }
+
+    /// What is changed while the moments are closed, nobody sees change who has pinned one.
+    #[test]
+    fn nothing_changes_for_a_pin_while_the_moments_are_closed() {
+        let (snapshots, changed) = (Arc::new(Snapshots::default()), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let pin = snapshots.pin(|| 5, || None);
+                        // Relaxed: it is the pin that orders it.
+                        let before = changed.load(Ordering::Relaxed);
+                        thread::yield_now();
+                        assert_eq!(changed.load(Ordering::Relaxed), before);
+                        drop(pin);
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    // Somebody is nearly always there.
+                    if let Some(closed) = snapshots.close() {
+                        changed.fetch_add(1, Ordering::Relaxed);
+                        drop(closed);
+                    }
+                }
+            });
+        });
+        drop(snapshots.close().unwrap());
     }
 
     /// A pin that begins after a call of `oldest` is not older than its result, and one that lives

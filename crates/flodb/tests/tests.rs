@@ -19,6 +19,7 @@ mod bytes_on_disk;
 mod changes;
 mod check;
 mod checkpoint;
+mod compaction_filter;
 mod conditional;
 mod disk;
 mod drop_filter;

@@ -4,9 +4,9 @@
 //! up to there. If that version is a tombstone and no level below has the key, it is dropped too.
 //! Nothing stays that is older than a range tombstone over it, if that is not newer than the oldest
 //! moment. An entry that the drop filter names is dropped, or becomes a tombstone where a level
-//! below may have the key. So does a value that has expired for everybody; nothing is said of a
-//! table whose values are all expired, and below which nothing of its keys lies: it is not read,
-//! see `compact`.
+//! below may have the key, and so does one that the compaction filter removes (`filtered`). So does
+//! a value that has expired for everybody; nothing is said of a table whose values are all expired,
+//! and below which nothing of its keys lies: it is not read, see `compact`.
 //!
 //! ```text
 //!   entries          a   c   d       k   m      q         z
@@ -32,6 +32,7 @@ use super::stats::Counters;
 use super::{DropFilter, Inner};
 use crate::blob::{BlobIndex, Due};
 use crate::compaction::OutputSplits;
+use crate::compaction_filter::CompactionFilter;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::expiry;
@@ -70,6 +71,8 @@ pub(crate) struct BuildOptions<'a> {
     pub(crate) below: &'a dyn LowerLevels,
     /// What else may go, if no snapshot is older than this.
     pub(crate) dropped: Option<&'a DropFilter>,
+    /// What may go or change, if nobody looks at a moment.
+    pub(crate) filter: Option<&'a dyn CompactionFilter>,
     /// Where the values are that the entries do not have, and which of them are written anew.
     pub(crate) values: Option<(&'a BlobFiles, &'a Due)>,
 }
@@ -107,8 +110,18 @@ pub(crate) struct Built {
     pub(crate) blob_bytes: u64,
     /// Writes of their files.
     pub(crate) writes: u64,
+    /// Entries that the compaction filter has removed or changed.
+    pub(crate) changed: u64,
     /// Keep the files from being taken for left-overs until a version names them.
     _numbers: Vec<FileNumber>,
+}
+
+impl Built {
+    /// Gives up what was written: no version will name it.
+    pub(crate) fn discard(self) {
+        self.tables.iter().for_each(|table| table.set_obsolete());
+        self.blobs.iter().for_each(|blob| blob.set_obsolete());
+    }
 }
 
 impl Inner {
@@ -142,6 +155,7 @@ impl Inner {
             blobs,
             value,
             operands: Vec::new(),
+            changed: 0,
         };
         let result = output
             .write(entries, hiding.as_ref())
@@ -159,7 +173,8 @@ impl Inner {
         let blob_bytes = blobs.built.iter().map(|blob| blob.meta().file_bytes()).sum();
         let (writes, mut _numbers) = (output.writes + blobs.writes, output.numbers);
         _numbers.extend(blobs.numbers);
-        Ok(Built { tables: output.built, blobs: blobs.built, bytes, blob_bytes, writes, _numbers })
+        let (tables, blobs, changed) = (output.built, blobs.built, output.changed);
+        Ok(Built { tables, blobs, bytes, blob_bytes, writes, changed, _numbers })
     }
 
     pub(crate) fn open_table(&self, file: Arc<FileMeta>) -> Result<Arc<OpenTable>> {
@@ -276,6 +291,8 @@ pub(super) struct Output<'a> {
     pub(super) value: Vec<u8>,
     /// See `fold`.
     pub(super) operands: Vec<Operand>,
+    /// See [`Built::changed`].
+    pub(super) changed: u64,
 }
 
 impl Output<'_> {
@@ -383,7 +400,7 @@ impl Output<'_> {
 
     /// Adds the tombstone of a key with the sequence number of an entry, as long as it may hide
     /// something, or somebody looks at an older moment.
-    fn add_tombstone(&mut self, entry: &Parsed<'_>) -> Result<()> {
+    pub(super) fn add_tombstone(&mut self, entry: &Parsed<'_>) -> Result<()> {
         if entry.sequence <= self.options.oldest && !self.options.below.has(entry.user) {
             return Ok(());
         }
@@ -405,7 +422,7 @@ impl Output<'_> {
         self.add_tombstone(entry)
     }
 
-    /// Adds an entry that is not hidden, or what stays of it when the filter drops it.
+    /// Adds an entry that is not hidden, or what the filters leave of it.
     #[inline]
     pub(super) fn add_unless_dropped(
         &mut self,
@@ -413,33 +430,17 @@ impl Output<'_> {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        let is_seen_by_all = entry.kind.is_value() && entry.sequence <= self.options.oldest;
-        let filter = self.options.dropped.filter(|_| is_seen_by_all);
-        let is_dropped = match filter {
-            None => false,
-            Some(filter) if entry.kind == Kind::Blob => {
-                let mut buffer = std::mem::take(&mut self.value);
-                let dropped = self.read_value(entry, value, &mut buffer)?;
-                let dropped = filter(entry.user, dropped);
-                self.value = buffer;
-                dropped
-            }
-            Some(filter) if entry.kind == Kind::PutExpiring => {
-                expiry::split(value).is_some_and(|(_, value)| filter(entry.user, value))
-            }
-            Some(filter) => filter(entry.user, value),
-        };
-        if !is_dropped {
-            return self.add_value(entry, key, value);
+        let is_filtered = self.options.dropped.is_some() || self.options.filter.is_some();
+        if is_filtered && entry.kind.is_value() && entry.sequence <= self.options.oldest {
+            return self.add_filtered(entry, key, value);
         }
-        Counters::add(&self.inner.counters.filtered, 1);
-        self.add_tombstone(entry)
+        self.add_value(entry, key, value)
     }
 
     /// Adds an entry. A value that is large enough goes to a blob file, and so does one that is in
     /// a blob file which is to be emptied; that is, if it is large enough by now.
     #[inline]
-    fn add_value(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(super) fn add_value(&mut self, entry: &Parsed<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         match entry.kind {
             Kind::Put if self.blobs.takes(value) => self.add_apart(entry, value),
             Kind::Blob => self.add_blob(entry, key, value),

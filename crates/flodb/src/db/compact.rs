@@ -10,6 +10,7 @@ use crate::compaction::{
     Compaction, CompactionId, CompactionOptions, InProgressCompactions, Manual, pick, pick_expired,
     pick_range, pick_table, targets,
 };
+use crate::compaction_filter::CompactionFilter;
 use crate::error::{Error, Result};
 use crate::iterator::{BoundedCursor, Child, LevelCursor, Merge};
 use crate::open_table::OpenTable;
@@ -403,24 +404,45 @@ impl<'a> CompactionJob<'a> {
         Ok(())
     }
 
+    /// The filter, if it may be asked.
+    fn filter(&self) -> Option<&'a dyn CompactionFilter> {
+        self.inner.options.compaction_filter.as_deref().filter(|_| self.is_unpinned)
+    }
+
     /// The parts. There is one where upper tables have operands: between two parts, a reader would
-    /// find an operand above a value that it is part of already.
+    /// find an operand above a value that it is part of already. There is one with a filter, too:
+    /// a version would be above its change.
     fn parts(&self) -> Vec<Range<usize>> {
         let lower = self.compaction.inputs[1].len();
         let [upper, _] = self.inputs(&(lower..lower));
-        if upper.iter().any(|table| table.table().meta().operands > 0) {
+        let has_operands = upper.iter().any(|table| table.table().meta().operands > 0);
+        if has_operands || self.filter().is_some() {
             return std::iter::once(0..lower).collect();
         }
         self.compaction.parts(&self.inner.options.compaction())
     }
 
-    /// Merges a part, and installs it.
+    /// Merges a part, and installs it. Without the filter, if there is one and somebody looks at a
+    /// moment by then.
     fn run_part(
         &self,
         part: &Range<usize>,
         ranges: &[RangeTombstone],
         hiding: Option<&RangeTombstoneIndex>,
     ) -> Result<()> {
+        if !self.run_part_with(part, ranges, hiding, self.filter())? {
+            self.run_part_with(part, ranges, hiding, None)?;
+        }
+        Ok(())
+    }
+
+    fn run_part_with(
+        &self,
+        part: &Range<usize>,
+        ranges: &[RangeTombstone],
+        hiding: Option<&RangeTombstoneIndex>,
+        filter: Option<&dyn CompactionFilter>,
+    ) -> Result<bool> {
         let CompactionJob { inner, compaction, version, .. } = self;
         let begin_ns = inner.compaction.throughput.now_ns();
         let order = &inner.options.comparator;
@@ -456,6 +478,7 @@ impl<'a> CompactionJob<'a> {
             ranges: ranges.iter().filter_map(|range| range.within(bounds, order)).collect(),
             below: &LevelsBelowOutput { compaction, version },
             dropped: inner.compaction.drop_filter.get().filter(|_| self.is_unpinned),
+            filter,
             values: Some((&*blobs, &self.due)),
         };
         let built = inner.build(&mut entries, options)?;
@@ -463,18 +486,25 @@ impl<'a> CompactionJob<'a> {
         let files = built.tables.iter().map(|table| Arc::clone(table.file()));
         let new_blobs = built.blobs.iter().map(|blob| *blob.meta()).collect();
         let edit = VersionEdit { blobs: new_blobs, ..compaction.part_edit(part, files) };
-        inner.install(&edit, (&built.tables, &built.blobs), None)?;
+        let added = (&built.tables[..], &built.blobs[..]);
+        if built.changed == 0 {
+            inner.install(&edit, added, None)?;
+        } else if !inner.install_unpinned(&edit, added)? {
+            built.discard();
+            return Ok(false);
+        }
         let (counters, throughput) = (&inner.counters, &inner.compaction.throughput);
         throughput.record_compaction(begin_ns, bytes_read.max(built.bytes));
         Counters::add(&counters.compaction_bytes_read, bytes_read);
         Counters::add(&counters.compaction_bytes_written, built.bytes);
         Counters::add(&counters.blob_bytes_written, built.blob_bytes);
         Counters::add(&counters.table_writes, built.writes);
+        Counters::add(&counters.filtered, built.changed);
         let level = &counters.levels[compaction.output_level];
         Counters::add(&level.written_tables, built.tables.len() as u64);
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
-        Ok(())
+        Ok(true)
     }
 
     /// The inputs without those of which everything has expired, for everybody, and below which

@@ -118,6 +118,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
         ranges: memtable.range_tombstones(),
         below: &AnyLowerLevels,
         dropped: None,
+        filter: None,
         values: None,
     };
     let built = if inner.options.discards_memtables {

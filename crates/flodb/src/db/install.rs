@@ -2,12 +2,15 @@
 
 use super::Inner;
 use super::pacing::Pace;
+use super::ranked_lock::RankedGuard;
 use super::read_path::Exchange;
 use crate::error::Result;
+use crate::manifest::Manifest;
 use crate::memtable::Memtable;
 use crate::open_blob::{BlobFiles, OpenBlob};
 use crate::open_table::OpenTable;
 use crate::read_state::{ReadState, Tables};
+use crate::snapshot::Closed;
 use crate::version::VersionEdit;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +27,31 @@ impl Inner {
         (added, blobs): (&[Arc<OpenTable>], &[Arc<OpenBlob>]),
         flushed: Option<&Arc<Memtable>>,
     ) -> Result<()> {
-        let mut manifest = self.tables.manifest.lock();
+        self.install_locked(self.tables.manifest.lock(), None, edit, (added, blobs), flushed)
+    }
+
+    /// The same, as long as nobody looks at a moment: `false` if anybody does, and then nothing
+    /// was done. Snapshots and transactions that begin meanwhile wait for the end.
+    pub(crate) fn install_unpinned(
+        &self,
+        edit: &VersionEdit,
+        added: (&[Arc<OpenTable>], &[Arc<OpenBlob>]),
+    ) -> Result<bool> {
+        // First: whoever has this lock may wait for the moments.
+        let manifest = self.tables.manifest.lock();
+        let Some(closed) = self.read_path.snapshots.close() else { return Ok(false) };
+        self.install_locked(manifest, Some(closed), edit, added, None)?;
+        Ok(true)
+    }
+
+    fn install_locked(
+        &self,
+        mut manifest: RankedGuard<'_, Manifest>,
+        closed: Option<Closed<'_>>,
+        edit: &VersionEdit,
+        (added, blobs): (&[Arc<OpenTable>], &[Arc<OpenBlob>]),
+        flushed: Option<&Arc<Memtable>>,
+    ) -> Result<()> {
         // Tables that were taken in meanwhile may have a larger number.
         let last_sequence = edit.last_sequence.map(|it| it.max(manifest.state().last_sequence));
         manifest.log(&VersionEdit { last_sequence, ..edit.clone() }).inspect_err(|_| {
@@ -55,6 +82,7 @@ impl Inner {
         open.values().for_each(|table| table.set_obsolete());
         let next = ReadState::new(memtables, version, levels, blobs, &self.garbage);
         let old = self.read_path.replace(next, &exchange);
+        drop(closed);
         self.update_write_controller(&exchange);
         drop(exchange);
         drop(manifest);

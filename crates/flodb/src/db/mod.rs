@@ -47,6 +47,7 @@ mod conditional;
 mod expire;
 mod feed;
 mod file_set;
+mod filtered;
 mod flush;
 mod fold;
 mod garbage;

@@ -78,6 +78,7 @@ fn built_over(
     let options = CompactionOptions { table_bytes: 100, ..db.options().compaction() };
     let options = BuildOptions {
         dropped: None,
+        filter: None,
         level: 5,
         base: 5,
         is_urgent: false,
@@ -384,6 +385,7 @@ fn filtered_at(
         ranges: Vec::new(),
         below,
         dropped: Some(&filter),
+        filter: None,
         values: None,
     };
     memtable.make_immutable();

@@ -23,7 +23,7 @@
 use super::LevelCursor;
 use crate::cursor::{Approach, Cursor};
 use crate::error::Result;
-use crate::key::Comparator;
+use crate::key::{Comparator, sequence_of};
 use crate::memtable::MemtableCursor;
 use crate::prefix::wide_prefix_of;
 use crate::table::TableCursor;
@@ -120,7 +120,9 @@ struct Queued {
     child: usize,
 }
 
-/// The union of its children. No two of them have the same internal key.
+/// The union of its children, the newer ones first. Where two have a version of the same key and
+/// number, the first of them counts, and comes first: a compaction that ended before its last part
+/// has left it in two levels, and a filter has changed the upper one since.
 pub(crate) struct Merge<C = Child> {
     children: Vec<C>,
     /// All children in their order; those that are nowhere come last.
@@ -176,9 +178,12 @@ impl<C: Cursor> Merge<C> {
     /// that is nowhere comes last.
     #[inline(never)]
     fn compare_keys(&self, a: Queued, b: Queued) -> (Ordering, bool) {
-        match (self.children[a.child].key(), self.children[b.child].key()) {
+        let (first, second) = (a.child, b.child);
+        match (self.children[first].key(), self.children[second].key()) {
             (Some(a), Some(b)) => {
                 let (order, is_same) = self.order.internal_and_user(a, b);
+                let is_twice = is_same && sequence_of(a) == sequence_of(b);
+                let order = if is_twice { first.cmp(&second) } else { order };
                 let is_down = self.direction == Direction::Down;
                 (if is_down { order.reverse() } else { order }, is_same)
             }

@@ -55,6 +55,9 @@ impl Options {
         if operator.is_some_and(|it| it.name().is_empty() || it.name().len() > NAME_BYTES_MAX) {
             return refuse("merge_operator: the name must have 1 to 255 bytes".to_owned());
         }
+        if self.compaction_filter.as_ref().is_some_and(|filter| filter.name().is_empty()) {
+            return refuse("compaction_filter: the filter must have a name".to_owned());
+        }
         let keeps_log = self.log_retention_bytes > 0 || self.log_retention_seconds > 0;
         if keeps_log && self.durability == Durability::None {
             let name = if self.log_retention_bytes > 0 { "bytes" } else { "seconds" };

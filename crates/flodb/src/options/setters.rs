@@ -3,6 +3,7 @@
 //! What an option means, its unit and its default are said where the field is.
 
 use super::Options;
+use crate::compaction_filter::CompactionFilter;
 use crate::compress::Compression;
 use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
@@ -393,6 +394,42 @@ impl Options {
     #[must_use]
     pub fn merge_operator(self, operator: impl MergeOperator + 'static) -> Self {
         Options { merge_operator: Some(Arc::new(operator)), ..self }
+    }
+
+    /// Sets [`compaction_filter`](field@Options::compaction_filter).
+    ///
+    /// ```
+    /// use keyrack_flodb::{CompactionFilter, Db, Decision, Options};
+    ///
+    /// struct Tenants;
+    ///
+    /// impl CompactionFilter for Tenants {
+    ///     fn name(&self) -> &str {
+    ///         "tenants"
+    ///     }
+    ///
+    ///     fn filter(&self, _level: usize, key: &[u8], value: &[u8]) -> Decision {
+    ///         match key.first() {
+    ///             // Gone for good.
+    ///             Some(b'a') => Decision::Remove,
+    ///             Some(b'b') => Decision::Change(value.to_ascii_uppercase()),
+    ///             _ => Decision::Keep,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let db = Db::open_in(fs, "/store".as_ref(), Options::new().compaction_filter(Tenants))?;
+    /// db.put(b"a/1", b"one")?;
+    /// db.put(b"b/1", b"one")?;
+    /// db.compact_range(None, None)?;
+    /// assert_eq!(db.get(b"a/1")?, None);
+    /// assert_eq!(db.get(b"b/1")?, Some(b"ONE".to_vec()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn compaction_filter(self, filter: impl CompactionFilter + 'static) -> Self {
+        Options { compaction_filter: Some(Arc::new(filter)), ..self }
     }
 
     /// Sets [`clock`](field@Options::clock).

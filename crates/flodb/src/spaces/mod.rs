@@ -243,6 +243,12 @@ impl Spaces {
         if !matches!(options.comparator, Comparator::Bytewise) {
             return Err(Error::Usage("each key space has an order: the store has none".to_owned()));
         }
+        if let Some(filter) = &options.compaction_filter {
+            return Err(Error::Usage(format!(
+                "compaction_filter '{}': a store with key spaces takes none",
+                filter.name()
+            )));
+        }
         let order = Arc::new(SpacesOrder::new(orders)?);
         let comparator = Comparator::Custom(Arc::clone(&order) as Arc<_>);
         // Before anything is sorted by a wrong rule for good.
