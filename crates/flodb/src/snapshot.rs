@@ -194,12 +194,25 @@ impl Pinned {
     }
 }
 
-impl Clone for Pinned {
-    fn clone(&self) -> Self {
-        let Pinned { sequence, time_ms, .. } = *self;
-        let snapshots = Arc::clone(&self.snapshots);
+impl Pinned {
+    /// Another pin of this number with the time of `other`, which is still held against builds. If
+    /// nothing could expire for that, it has no time, and this one has its own.
+    pub(crate) fn with_time_of(&self, other: &Pinned) -> Pinned {
+        let time_ms = if other.time_ms == TIMELESS { self.time_ms } else { other.time_ms };
+        self.listed_at(time_ms)
+    }
+
+    /// A pin of this number in the list.
+    fn listed_at(&self, time_ms: u64) -> Pinned {
+        let (sequence, snapshots) = (self.sequence, Arc::clone(&self.snapshots));
         *snapshots.listed().entry((sequence, time_ms)).or_insert(0) += 1;
         Pinned { sequence, time_ms, slot: None, snapshots }
+    }
+}
+
+impl Clone for Pinned {
+    fn clone(&self) -> Self {
+        self.listed_at(self.time_ms)
     }
 }
 

@@ -310,7 +310,7 @@ impl SpacesTransaction {
     ) -> Result<SpacesTransactionIter<'_>> {
         self.enter(space)?;
         let Bounds { low, high } = Bounds::between(low, high);
-        let inner = self.inner.moment(options)?.iter(space.bounds(&(low, high)));
+        let inner = self.inner.moment(space.bounds(&(low, high)), options)?.iter();
         Ok(SpacesTransactionIter { inner, space: Arc::clone(&space.space) })
     }
 

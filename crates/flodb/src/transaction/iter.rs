@@ -20,6 +20,7 @@ use crate::db::Moment;
 use crate::error::Result;
 use crate::iterator::{Bounds, Iter};
 use crate::key::Comparator;
+use crate::table::ReadOptions;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -28,26 +29,73 @@ use std::rc::Rc;
 /// A write of the transaction: key, and value if it is no delete.
 pub(super) type OwnWrite = (Vec<u8>, Option<Vec<u8>>);
 
+/// Something that stays at the moment of a transaction that it was made at: the transaction does
+/// not move to another while this lives.
+struct InUse<'t>(&'t RefCell<State>);
+
+impl<'t> InUse<'t> {
+    fn new(state: &'t RefCell<State>) -> Self {
+        state.borrow_mut().iterators += 1;
+        InUse(state)
+    }
+}
+
+impl Clone for InUse<'_> {
+    fn clone(&self) -> Self {
+        InUse::new(self.0)
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.0.borrow_mut().iterators -= 1;
+    }
+}
+
 /// What iterators of a transaction are made from: its moment of the store, and what it had written
 /// until now.
 #[derive(Clone)]
 pub(crate) struct TransactionMoment<'t> {
     transaction: &'t Transaction,
+    in_use: InUse<'t>,
     store: Moment,
+    bounds: Bounds,
     order: Comparator,
     own: Rc<[OwnWrite]>,
     /// Ranges that the transaction has deleted.
     deleted: Rc<[KeyRange]>,
 }
 
+impl Transaction {
+    /// What iterators over the keys within `bounds` are made from at this moment of it.
+    ///
+    /// # Errors
+    /// What operands of the transaction within the bounds meet in the store cannot be read.
+    pub(crate) fn moment(
+        &self,
+        bounds: Bounds,
+        options: ReadOptions,
+    ) -> Result<TransactionMoment<'_>> {
+        let inner = self.db.inner();
+        let merged = self.merged_writes(&bounds, options)?;
+        let store = {
+            let mut state = self.state.borrow_mut();
+            state.has_unchecked_reads |= !self.keeps_reads();
+            inner.moment(Some(&state.snapshot), options)
+        };
+        Ok(TransactionMoment::new(self, store, bounds, merged))
+    }
+}
+
 impl<'t> TransactionMoment<'t> {
-    /// `merged` has what the last writes that are operands come to.
+    /// `merged` has what the last writes within the bounds that are operands come to.
     pub(super) fn new(
         transaction: &'t Transaction,
         store: Moment,
-        order: Comparator,
+        bounds: Bounds,
         merged: Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Self {
+        let order = transaction.db.inner().options.comparator.clone();
         let (mut own, deleted) = {
             let State { snapshot, sets, .. } = &*transaction.state().borrow();
             let own = sets.writes.sorted(&order, snapshot.pinned.time_ms());
@@ -57,24 +105,24 @@ impl<'t> TransactionMoment<'t> {
             let at = own.partition_point(|(other, _)| order.user(other, &key).is_lt());
             own[at].1 = Some(value);
         }
-        TransactionMoment { transaction, store, order, own: own.into(), deleted: deleted.into() }
+        let in_use = InUse::new(transaction.state());
+        let (own, deleted) = (own.into(), deleted.into());
+        TransactionMoment { transaction, in_use, store, bounds, order, own, deleted }
     }
 
     pub(super) fn order(&self) -> &Comparator {
         &self.order
     }
 
-    /// An iterator over the keys within `bounds`.
-    pub(crate) fn iter(&self, bounds: Bounds) -> TransactionIter<'t> {
-        let state = self.transaction.state();
-        state.borrow_mut().iterators += 1;
+    /// An iterator over the keys within its bounds.
+    pub(crate) fn iter(&self) -> TransactionIter<'t> {
         TransactionIter {
-            state,
+            in_use: self.in_use.clone(),
             order: self.order.clone(),
-            store: self.store.iter(bounds.clone()),
+            store: self.store.iter(self.bounds.clone()),
             own: Rc::clone(&self.own),
             deleted: Rc::clone(&self.deleted),
-            bounds,
+            bounds: self.bounds.clone(),
             shown: Shown::Nothing,
             is_upward: true,
             own_at: 0,
@@ -98,7 +146,7 @@ enum Shown {
 /// In a serializable transaction, what it passes counts as read: if others write there before the
 /// commit, that is a conflict.
 pub struct TransactionIter<'t> {
-    state: &'t RefCell<State>,
+    in_use: InUse<'t>,
     order: Comparator,
     store: Iter,
     own: Rc<[OwnWrite]>,
@@ -368,7 +416,8 @@ impl TransactionIter<'_> {
     /// Begins the range of a seek.
     fn begin_range(&mut self, low: Option<Vec<u8>>, high: High) {
         if self.keeps_reads {
-            self.range = Some(self.state.borrow_mut().sets.reads.add_range(KeyRange { low, high }));
+            let reads = &mut self.in_use.0.borrow_mut().sets.reads;
+            self.range = Some(reads.add_range(KeyRange { low, high }));
         }
     }
 
@@ -386,7 +435,7 @@ impl TransactionIter<'_> {
         // Reads are not kept.
         let Some(number) = self.range else { return };
         let here = self.entry().map(|(key, _)| key);
-        self.state.borrow_mut().sets.reads.change_range(number, |range| {
+        self.in_use.0.borrow_mut().sets.reads.change_range(number, |range| {
             match (&mut range.high, here) {
                 (High::With(high), Some(key)) => {
                     if self.order.user(high, key).is_lt() {
@@ -404,7 +453,7 @@ impl TransactionIter<'_> {
         // Reads are not kept.
         let Some(number) = self.range else { return };
         let here = self.entry().map(|(key, _)| key);
-        self.state.borrow_mut().sets.reads.change_range(number, |range| {
+        self.in_use.0.borrow_mut().sets.reads.change_range(number, |range| {
             match (&mut range.low, here) {
                 (Some(low), Some(key)) => {
                     if self.order.user(key, low).is_lt() {
@@ -415,12 +464,6 @@ impl TransactionIter<'_> {
                 (None, Some(_)) => {}
             }
         });
-    }
-}
-
-impl Drop for TransactionIter<'_> {
-    fn drop(&mut self) {
-        self.state.borrow_mut().iterators -= 1;
     }
 }
 

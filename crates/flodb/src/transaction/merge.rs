@@ -4,6 +4,7 @@ use super::Transaction;
 use crate::batch::Write;
 use crate::checksum::hash;
 use crate::error::Result;
+use crate::iterator::Bounds;
 use crate::key::Kind;
 use crate::table::ReadOptions;
 
@@ -54,11 +55,17 @@ impl Transaction {
         inner.merges().merge(key, below.as_deref(), &operands)
     }
 
-    /// The keys whose last own write is an operand, with their values.
-    pub(super) fn merged_writes(&self, options: ReadOptions) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    /// The keys within `bounds` whose last own write is an operand, with their values.
+    pub(super) fn merged_writes(
+        &self,
+        bounds: &Bounds,
+        options: ReadOptions,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let order = &self.db.inner().options.comparator;
         let keys = self.state.borrow().sets.writes.keys_with_operands(order);
-        let merged = keys.into_iter().map(|key| {
+        let is_within =
+            |key: &Vec<u8>| !bounds.begin_behind(key, order) && !bounds.end_before(key, order);
+        let merged = keys.into_iter().filter(is_within).map(|key| {
             let value = self.merged(&key, hash(&key), options)?;
             Ok((key, value))
         });

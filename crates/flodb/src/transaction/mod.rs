@@ -66,7 +66,6 @@ use crate::error::{Error, Result};
 use crate::iterator::Bounds;
 use crate::key::Kind;
 use crate::table::ReadOptions;
-use iter::TransactionMoment;
 use row_locks::{Deadlock, HeldRows};
 use sets::OwnSets;
 use std::cell::RefCell;
@@ -120,7 +119,7 @@ struct State {
     rows: HeldRows,
     /// The number of writes at each save point.
     save_points: Vec<usize>,
-    /// Iterators that are in use. They stay at the moment that they were made at.
+    /// Iterators and ranges that are in use. They stay at the moment that they were made at.
     iterators: usize,
     /// Whether something was read that no commit checks.
     has_unchecked_reads: bool,
@@ -310,7 +309,7 @@ impl Transaction {
     /// # Errors
     /// As for [`Transaction::get`].
     pub fn iter_with(&self, options: ReadOptions) -> Result<TransactionIter<'_>> {
-        Ok(self.moment(options)?.iter(Bounds::default()))
+        Ok(self.moment(Bounds::default(), options)?.iter())
     }
 
     /// As [`Transaction::iter_with`], over the keys from `low` on and before `high`; `None` is no
@@ -341,7 +340,7 @@ impl Transaction {
         high: Option<&[u8]>,
         options: ReadOptions,
     ) -> Result<TransactionIter<'_>> {
-        Ok(self.moment(options)?.iter(Bounds::between(low, high)))
+        Ok(self.moment(Bounds::between(low, high), options)?.iter())
     }
 
     /// The value of `key`, which no other transaction gets by this call until this one ends. Waits
@@ -374,8 +373,8 @@ impl Transaction {
     /// # Errors
     /// [`Error::Deadlock`] if the transaction that has the key waits for this one, over others
     /// perhaps. [`Error::Conflict`] if the key has changed and the transaction cannot move, since
-    /// something that it has seen has changed as well; always so while one of its iterators is in
-    /// use, or after other reads under snapshot isolation. As for [`Transaction::get`]. After an
+    /// something that it has seen has changed as well; always so while one of its iterators or
+    /// ranges is in use, or after other reads under snapshot isolation. As for [`Transaction::get`]. After an
     /// error the transaction has the reads and writes that it had before. After a deadlock it does
     /// not have the row; after any other error it has the row until it ends.
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -411,7 +410,8 @@ impl Transaction {
         }
     }
 
-    /// Takes the moment of now for that of the transaction, if all that it has seen is as it was.
+    /// Takes the moment of now for that of the transaction, if all that it has seen is as it was. The
+    /// clock of the transaction stays where it is.
     fn move_to_now(&self, state: &mut State, key: &[u8]) -> Result<()> {
         let conflict = |key: Vec<u8>| Err(Error::Conflict { key, space: None });
         if state.iterators > 0 || state.has_unchecked_reads {
@@ -423,7 +423,8 @@ impl Transaction {
         match self.db.inner().first_change_up_to(&seen, since, &now)? {
             Some(changed) => conflict(changed),
             None => {
-                state.snapshot = now;
+                let pinned = now.pinned.with_time_of(&state.snapshot.pinned);
+                state.snapshot = Snapshot { pinned };
                 Ok(())
             }
         }
@@ -642,21 +643,6 @@ impl Transaction {
 
     fn state(&self) -> &RefCell<State> {
         &self.state
-    }
-
-    /// What its iterators are made from at this moment of it.
-    ///
-    /// # Errors
-    /// What operands of the transaction meet in the store cannot be read.
-    pub(crate) fn moment(&self, options: ReadOptions) -> Result<TransactionMoment<'_>> {
-        let inner = self.db.inner();
-        let merged = self.merged_writes(options)?;
-        let store = {
-            let mut state = self.state.borrow_mut();
-            state.has_unchecked_reads |= !self.keeps_reads();
-            inner.moment(Some(&state.snapshot), options)
-        };
-        Ok(TransactionMoment::new(self, store, inner.options.comparator.clone(), merged))
     }
 
     /// Whether commits check what is read.

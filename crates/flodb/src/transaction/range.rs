@@ -46,7 +46,6 @@ pub struct TransactionRange<'t> {
 
 struct Ends<'t> {
     moment: TransactionMoment<'t>,
-    bounds: Bounds,
     front: Option<Box<TransactionIter<'t>>>,
     back: Option<Box<TransactionIter<'t>>>,
 }
@@ -130,9 +129,9 @@ impl Transaction {
         prefix_bytes: usize,
         options: ReadOptions,
     ) -> TransactionRange<'_> {
-        match self.moment(options) {
+        match self.moment(bounds, options) {
             Ok(moment) => {
-                let ends = Ends { moment, bounds, front: None, back: None };
+                let ends = Ends { moment, front: None, back: None };
                 TransactionRange { failure: None, ends: Some(ends), prefix_bytes }
             }
             Err(error) => TransactionRange::failed(error),
@@ -216,7 +215,7 @@ impl TransactionRange<'_> {
 impl Ends<'_> {
     /// Moves one end on. False if there is nothing more between the two.
     fn advance(&mut self, end: End) -> Result<bool> {
-        let Ends { moment, bounds, front, back } = self;
+        let Ends { moment, front, back } = self;
         let (moved, other) = match end {
             End::Front => (front, back),
             End::Back => (back, front),
@@ -225,7 +224,7 @@ impl Ends<'_> {
             (Some(iter), End::Front) => iter.next()?,
             (Some(iter), End::Back) => iter.prev()?,
             (None, _) => {
-                let iter = moved.insert(Box::new(moment.iter(bounds.clone())));
+                let iter = moved.insert(Box::new(moment.iter()));
                 match end {
                     End::Front => iter.seek_first()?,
                     End::Back => iter.seek_last()?,

@@ -163,3 +163,25 @@ fn prefixes_need_the_order_of_bytes() {
     let db = open(&MemFs::new(), Options { comparator: backwards(), ..idle() });
     assert!(matches!(first(&db), Error::Usage(_)), "{}", first(&db));
 }
+
+/// A range that nobody has asked yet is at the moment of its making, and the transaction with it.
+#[test]
+fn a_range_that_is_not_asked_yet_keeps_the_moment_of_its_transaction() {
+    let db = open(&MemFs::new(), idle());
+    ["a1", "x"].iter().for_each(|key| db.put(key.as_bytes(), b"old").unwrap());
+    let transaction = db.transaction();
+    let mut range = transaction.range("a".."b");
+    ["a1", "x"].iter().for_each(|key| db.put(key.as_bytes(), b"new").unwrap());
+    let moved = transaction.get_for_update(b"x");
+    assert!(matches!(moved, Err(Error::Conflict { .. })), "{moved:?}");
+    assert_eq!(range.next().unwrap().unwrap().1, b"old");
+    drop(range);
+    transaction.put(b"x", b"mine").unwrap();
+    assert!(matches!(transaction.commit(), Err(Error::Conflict { .. })));
+
+    // One that was dropped holds nothing.
+    let transaction = db.transaction();
+    drop(transaction.range("a".."b"));
+    db.put(b"x", b"newer").unwrap();
+    assert_eq!(transaction.get_for_update(b"x").unwrap().unwrap(), b"newer");
+}
