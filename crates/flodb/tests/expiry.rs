@@ -4,8 +4,8 @@
 use crate::disk::{copy, flip, options as on_disk, tables};
 use crate::support::{DIR, Model, idle, of_levels, open, rows, stat, try_open, walk};
 use keyrack_flodb::{
-    Batch, Change, Clock, Comparator, Db, Durability, Error, Expiry, IngestOptions, Iter, Options,
-    Snapshot, Spaces, SpacesBatch, SstWriter, WriteOptions, dump, repair, verify,
+    Batch, Change, Clock, Comparator, Counter, Db, Durability, Error, Expiry, IngestOptions, Iter,
+    Options, Snapshot, Spaces, SpacesBatch, SstWriter, WriteOptions, dump, repair, verify,
 };
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
@@ -387,6 +387,60 @@ fn an_expired_value_over_an_older_one_becomes_a_tombstone() {
     assert_eq!((rows(&db).len(), of_levels(&db, "entries")), (200, 200));
     drop(db);
     assert_eq!(rows(&open(&disk, idle_by(&time))).len(), 200);
+}
+
+#[test]
+fn the_clock_of_a_transaction_stands_still_when_it_moves_to_now() {
+    let (disk, time) = (MemFs::new(), Time::new());
+    let db = open(&disk, idle_by(&time));
+    db.put_until(b"key", b"value", time.now() + 10).unwrap();
+    let transaction = db.transaction();
+    assert_eq!(transaction.get(b"key").unwrap().unwrap(), b"value");
+    db.put(b"other", b"new").unwrap();
+    time.pass(20);
+    assert_eq!(transaction.get_for_update(b"other").unwrap().unwrap(), b"new");
+    assert_eq!(transaction.get(b"key").unwrap().unwrap(), b"value");
+    db.compact_range(None, None).unwrap();
+    assert_eq!(transaction.get(b"key").unwrap().unwrap(), b"value", "no build has dropped it");
+    transaction.put(b"mine", b"").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(db.get(b"key").unwrap(), None);
+}
+
+/// The last moment of all is a moment.
+#[test]
+fn a_value_until_the_last_moment_has_an_expiry() {
+    let (disk, time) = (MemFs::new(), Time::new());
+    let db = open(&disk, idle_by(&time));
+    db.put_with_ttl(b"key", b"value", Duration::MAX).unwrap();
+    assert_eq!(db.expiry(b"key").unwrap(), Some(Expiry::At(u64::MAX)));
+    assert!(db.persist(b"key").unwrap());
+    assert_eq!(db.expiry(b"key").unwrap(), Some(Expiry::Never));
+}
+
+#[test]
+fn operands_on_a_value_that_expires_leave_its_expiry() {
+    let (disk, time) = (MemFs::new(), Time::new());
+    let db = open(&disk, idle_by(&time).merge_operator(Counter));
+    let (ten, one) = (10_i64.to_le_bytes(), 1_i64.to_le_bytes());
+    for is_flushed in [false, true] {
+        let end = time.now() + 50;
+        for key in [&b"persists"[..], b"expires"] {
+            db.put_until(key, &ten, end).unwrap();
+            db.merge(key, &one).unwrap();
+        }
+        if is_flushed {
+            db.flush().unwrap();
+        }
+        assert_eq!(db.expiry(b"persists").unwrap(), Some(Expiry::At(end)));
+        assert!(db.persist(b"persists").unwrap());
+        assert_eq!(db.expiry(b"persists").unwrap(), Some(Expiry::Never));
+        assert!(!db.persist(b"persists").unwrap());
+        time.pass(50);
+        assert_eq!(db.get(b"persists").unwrap().unwrap(), 11_i64.to_le_bytes());
+        assert_eq!(db.get(b"expires").unwrap().unwrap(), one, "operands stay");
+        assert_eq!(db.expiry(b"expires").unwrap(), Some(Expiry::Never));
+    }
 }
 
 #[test]

@@ -87,7 +87,10 @@ impl Db {
     }
 
     /// When the value of `key` expires. `None` if the key is not there. Costs what a read of it
-    /// costs, but reads no blob file.
+    /// costs, but reads no blob file unless the value has operands on it.
+    ///
+    /// An expiry belongs to the value that was put. [`Db::merge`] leaves it: at that moment the
+    /// value goes, and the operands stay as they would on a key that was not there.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Expiry, Options};
@@ -128,7 +131,8 @@ impl Db {
         self.inner().set_expiry(key, Expiry::At(expires_ms), WriteOptions::default())
     }
 
-    /// Lets the value of `key` stay, if it expires. Says whether it did.
+    /// Lets the value of `key` stay, if it expires, with the operands that it has by then. Says
+    /// whether it did.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Expiry, Options};

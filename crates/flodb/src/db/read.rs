@@ -45,9 +45,6 @@ use std::sync::Arc;
 /// A thread that reads blob files keeps so much memory for the next value.
 const BUFFER_BYTES_MAX: usize = 256 << 10;
 
-/// What nobody has said when it expires. A value that expires at this moment does not.
-const NO_EXPIRY: u64 = u64::MAX;
-
 /// After so many reads in a row that no table has answered, none is expected to answer the next.
 const OTHERS_MAX: u8 = 4;
 
@@ -311,13 +308,13 @@ pub(super) struct Target<'a> {
 pub(super) struct ExpiryQuestion {
     /// What has expired by this time is not there; nothing for the time of the clock.
     time_ms: Option<u64>,
-    /// The answer: when the value expires, or [`NO_EXPIRY`].
-    expires_ms: Cell<u64>,
+    /// The answer: when the value expires, if it does.
+    expires_ms: Cell<Option<u64>>,
 }
 
 impl ExpiryQuestion {
     pub(super) fn new(time_ms: Option<u64>) -> Self {
-        ExpiryQuestion { time_ms, expires_ms: Cell::new(NO_EXPIRY) }
+        ExpiryQuestion { time_ms, expires_ms: Cell::new(None) }
     }
 }
 
@@ -326,6 +323,11 @@ impl<'a> Target<'a> {
     #[inline]
     pub(super) fn new((key, hash): (&'a [u8], u64), sequence: u64, options: ReadOptions) -> Self {
         Target { key, hash, sequence, options, leaves_value: false, expiry: None }
+    }
+
+    /// Whether an operand is enough to know. The expiry is that of the value below it.
+    fn leaves_operands(&self) -> bool {
+        self.leaves_value && self.expiry.is_none()
     }
 }
 
@@ -426,10 +428,7 @@ impl Inner {
             ..Target::new((key, hash), sequence, ReadOptions::default())
         };
         let found = self.get_in(read_state, &target, visit)?;
-        let expiry = match question.expires_ms.get() {
-            NO_EXPIRY => Expiry::Never,
-            expires_ms => Expiry::At(expires_ms),
-        };
+        let expiry = question.expires_ms.get().map_or(Expiry::Never, Expiry::At);
         Ok(found.map(|found| (expiry, found)))
     }
 
@@ -512,7 +511,7 @@ impl Inner {
             if kind == Kind::Put {
                 return Ok(visit.take().map(|visit| visit(value)));
             }
-            is_operand = kind == Kind::Merge && !target.leaves_value;
+            is_operand = kind == Kind::Merge && !target.leaves_operands();
             self.show_special(read_state, target, (kind, written, value), &mut visit)
         };
         for memtable in read_state.memtables_at(sequence) {
@@ -571,9 +570,8 @@ impl Inner {
     ) -> Result<Option<R>> {
         match kind {
             Kind::Put => Ok(visit.take().map(|visit| visit(value))),
-            Kind::Blob | Kind::Merge if target.leaves_value => {
-                Ok(visit.take().map(|visit| visit(&[])))
-            }
+            Kind::Blob if target.leaves_value => Ok(visit.take().map(|visit| visit(&[]))),
+            Kind::Merge if target.leaves_operands() => Ok(visit.take().map(|visit| visit(&[]))),
             Kind::Blob => {
                 let verify = target.options.verify_checksums;
                 visit_blob(read_state, value, (target.key, written), verify, visit.take())
@@ -603,7 +601,7 @@ impl Inner {
             return Ok(None);
         }
         if let Some(question) = target.expiry {
-            question.expires_ms.set(expires_ms);
+            question.expires_ms.set(Some(expires_ms));
         }
         Ok(Some(value))
     }
