@@ -1,9 +1,10 @@
 //! What a filter of the embedder lets compactions drop.
 
 use crate::support::{idle, of_levels, open, rows, walk};
+use keyrack_flodb::{Clock, Counter, Options};
 use keyrack_vfs::MemFs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[test]
 fn a_compaction_drops_what_has_expired_and_a_snapshot_keeps_it() {
@@ -48,4 +49,22 @@ fn a_compaction_drops_what_has_expired_and_a_snapshot_keeps_it() {
     assert_eq!(walk(iter).unwrap().len(), 1000, "an open iterator keeps what it sees");
     db.close().unwrap();
     assert_eq!(rows(&open(&disk, idle())).len(), 500);
+}
+
+/// A value whose operands stay is no value of its own to the filter.
+#[test]
+fn a_value_under_operands_that_stay_is_not_dropped() {
+    let now = Arc::new(AtomicU64::new(1_000));
+    let time = Arc::clone(&now);
+    let clock = Clock::Custom(Arc::new(move || time.load(Ordering::Relaxed)));
+    let db = open(&MemFs::new(), Options { clock, ..idle() }.merge_operator(Counter));
+    let ten = 10_i64.to_le_bytes();
+    assert!(db.set_drop_filter(Arc::new(move |_, value| value == ten)));
+    db.put_until(b"sum", &ten, 2_000).unwrap();
+    db.put_until(b"alone", &ten, 2_000).unwrap();
+    db.merge(b"sum", &1_i64.to_le_bytes()).unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.get(b"sum").unwrap().unwrap(), 11_i64.to_le_bytes());
+    assert_eq!(db.get(b"alone").unwrap(), None);
 }

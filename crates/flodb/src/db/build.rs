@@ -156,6 +156,7 @@ impl Inner {
             value,
             operands: Vec::new(),
             changed: 0,
+            is_under_operands: false,
         };
         let result = output
             .write(entries, hiding.as_ref())
@@ -293,6 +294,9 @@ pub(super) struct Output<'a> {
     pub(super) operands: Vec<Operand>,
     /// See [`Built::changed`].
     pub(super) changed: u64,
+    /// Whether an operand of the key in work was written: what comes below it is no value of its
+    /// own, and no filter is asked of it.
+    pub(super) is_under_operands: bool,
 }
 
 impl Output<'_> {
@@ -317,7 +321,7 @@ impl Output<'_> {
                 self.end_operands(&last, tombstone.is_some())?;
                 last.clear();
                 last.extend_from_slice(entry.user);
-                (first, covered) = (false, false);
+                (first, covered, self.is_under_operands) = (false, false, false);
                 tombstone = hiding.and_then(|hiding| hiding.newest(entry.user, SEQUENCE_MAX));
                 self.stop(entry.user)?;
             }
@@ -336,7 +340,10 @@ impl Output<'_> {
                     Kind::PutExpiring => self.add_unless_expired(&entry, key, value)?,
                     Kind::Delete => self.add_tombstone(&entry)?,
                     Kind::Merge if is_old => self.gather(&entry, value)?,
-                    Kind::Merge => self.add(key, value)?,
+                    Kind::Merge => {
+                        self.is_under_operands = true;
+                        self.add(key, value)?;
+                    }
                     // It comes with the ranges.
                     Kind::DeleteRange => {}
                 }
@@ -431,7 +438,8 @@ impl Output<'_> {
         value: &[u8],
     ) -> Result<()> {
         let is_filtered = self.options.dropped.is_some() || self.options.filter.is_some();
-        if is_filtered && entry.kind.is_value() && entry.sequence <= self.options.oldest {
+        let is_seen_by_all = entry.kind.is_value() && entry.sequence <= self.options.oldest;
+        if is_filtered && is_seen_by_all && !self.is_under_operands {
             return self.add_filtered(entry, key, value);
         }
         self.add_value(entry, key, value)

@@ -89,6 +89,7 @@ impl Output<'_> {
 
     /// Writes the operands as they are.
     fn add_operands(&mut self, key: &[u8]) -> Result<()> {
+        self.is_under_operands = true;
         for Operand { sequence, bytes } in std::mem::take(&mut self.operands) {
             let mut internal = Vec::new();
             append(&mut internal, key, sequence, Kind::Merge);

@@ -277,6 +277,10 @@ impl Db {
     /// takes the place of the entry, so that nothing older comes back. Iterators keep what they
     /// see.
     ///
+    /// A value is judged with the operands of [`Db::merge`] that the compaction puts into it, and
+    /// not at all if operands on it stay. Of operands in tables that take no part it knows nothing:
+    /// then the value is judged without them.
+    ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};
     /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
