@@ -322,7 +322,14 @@ impl Merges {
         })
     }
 
-    /// The same for a build. `None` if they do not fit each other.
+    /// One operand for several, the oldest first. `None` if there is none.
+    pub(crate) fn combine_all(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let operator = self.operator.as_deref()?;
+        let (first, later) = operands.split_first()?;
+        later.iter().try_fold(first.to_vec(), |all, next| operator.combine(key, &all, next))
+    }
+
+    /// The value after operands for a build. `None` if they do not fit each other.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if the operator panics.

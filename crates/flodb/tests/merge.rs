@@ -1,11 +1,11 @@
 //! Merge operators: whatever is written, flushed, compacted and looked at in between, a key has its
 //! value with its operands on it, in their order.
 
-use crate::disk::{CHANGES, copy, options as on_disk};
+use crate::disk::{CHANGES, copy, options as on_disk, tables};
 use crate::support::{DIR, Model, idle, of_levels, open, rows, stat, try_open, walk};
 use keyrack_flodb::{
-    Append, Batch, Change, Clock, Comparator, Counter, Db, Durability, Error, Iter, MergeOperator,
-    Options, SetUnion, Snapshot, Spaces, SpacesBatch, WriteOptions, repair, verify,
+    Append, Batch, Change, Clock, Comparator, Counter, Db, Durability, Error, IngestOptions, Iter,
+    MergeOperator, Options, SetUnion, Snapshot, Spaces, SpacesBatch, WriteOptions, repair, verify,
 };
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs};
@@ -347,6 +347,75 @@ fn a_counter_in_memory_is_a_value_after_sixteen_operands() {
     assert_eq!(db.get_at(&snapshot, b"sum", <[u8]>::to_vec).unwrap(), None);
 }
 
+/// A counter that tells how many operands it was given at once, at most.
+struct Counted(Arc<AtomicU64>);
+
+impl MergeOperator for Counted {
+    fn name(&self) -> &str {
+        Counter.name()
+    }
+
+    fn merge(&self, key: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.0.fetch_max(operands.len() as u64, Ordering::Relaxed);
+        Counter.merge(key, existing, operands)
+    }
+
+    fn combine(&self, key: &[u8], first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+        Counter.combine(key, first, second)
+    }
+}
+
+#[test]
+fn operands_on_a_value_that_expires_become_one() {
+    let (most, now) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(1_000)));
+    let time = Arc::clone(&now);
+    let clock = Clock::Custom(Arc::new(move || time.load(Ordering::Relaxed)));
+    let options = Options { clock, ..idle() }.merge_operator(Counted(Arc::clone(&most)));
+    let db = open(&MemFs::new(), options);
+    db.put_until(b"sum", &one(), 2_000).unwrap();
+    for n in 2..=200 {
+        db.merge(b"sum", &one()).unwrap();
+        assert_eq!(number(db.get(b"sum").unwrap()), n);
+    }
+    assert!(most.load(Ordering::Relaxed) <= 17, "{most:?} operands at once");
+    now.store(2_000, Ordering::Relaxed);
+    assert_eq!(number(db.get(b"sum").unwrap()), 199, "they outlive the value");
+}
+
+/// Only what a range may show is put together, and read.
+#[test]
+fn a_range_reads_no_operands_outside_of_it() {
+    let db = open(&MemFs::new(), idle().merge_operator(Counter));
+    db.put(b"name", b"ada").unwrap();
+    let transaction = db.transaction();
+    transaction.merge(b"name", &one()).unwrap();
+    transaction.merge(b"sum", &one()).unwrap();
+    transaction.merge(b"total", &one()).unwrap();
+    let shown: Vec<_> = transaction.range("s".."t").map(Result::unwrap).collect();
+    assert_eq!(shown, [(b"sum".to_vec(), one().to_vec())]);
+    assert!(transaction.range("a".."t").next().unwrap().is_err(), "the operand does not fit");
+    drop(transaction);
+
+    let transaction = db.transaction();
+    transaction.merge(b"total", &one()).unwrap();
+    assert_eq!(transaction.range("s".."t").count(), 0);
+    db.merge(b"total", &one()).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(number(db.get(b"total").unwrap()), 2);
+}
+
+#[test]
+fn a_table_with_operands_is_not_taken_in() {
+    let disk = MemFs::new();
+    let db = open(&disk, idle().merge_operator(Counter));
+    // The first number of all, which tables from outside have as well.
+    db.merge(b"sum", &one()).unwrap();
+    db.flush().unwrap();
+    let table = tables(&disk).pop().unwrap();
+    let refused = db.ingest(&[table], IngestOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("a table of a store"), "{refused}");
+}
+
 #[test]
 fn threads_that_merge_lose_no_operand() {
     let db = open(&MemFs::new(), idle().merge_operator(Counter));
@@ -492,6 +561,34 @@ fn a_repair_without_a_manifest_keeps_operands() {
     assert_eq!(number(db.get(b"sum").unwrap()), 3);
     drop(db);
     assert_eq!(number(open(&disk, idle()).get(b"sum").unwrap()), 3, "the name is kept again");
+}
+
+/// A flush writes operands under the number of the newest one. The log has the older ones.
+#[test]
+fn a_table_that_comes_back_from_the_log_has_all_operands() {
+    let disk = MemFs::new();
+    let db = open(&disk, idle().merge_operator(Counter));
+    db.put(b"other", b"").unwrap();
+    db.merge(b"sum", &one()).unwrap();
+    db.flush().unwrap();
+    let before = tables(&disk);
+    for _ in 0..3 {
+        db.merge(b"sum", &one()).unwrap();
+    }
+    db.put(b"total", &one()).unwrap();
+    db.merge(b"total", &one()).unwrap();
+    db.flush().unwrap();
+    let newest: Vec<_> = tables(&disk).into_iter().filter(|it| !before.contains(it)).collect();
+    assert_eq!(newest.len(), 1);
+    let killed = copy(&disk);
+    drop(db);
+    killed.remove_file(&newest[0]).unwrap();
+    let report = repair(Arc::new(killed.clone()), Path::new(DIR), &idle()).unwrap();
+    let is_from_log = report.losses.iter().any(|it| it.to_string().contains("from the log"));
+    let db = open(&killed, idle().merge_operator(Counter));
+    assert!(is_from_log, "{report:?}");
+    assert_eq!(number(db.get(b"sum").unwrap()), 4, "{report:?}");
+    assert_eq!(number(db.get(b"total").unwrap()), 2);
 }
 
 /// A compaction with many tables below is done in parts, which readers and crashes see one by one.

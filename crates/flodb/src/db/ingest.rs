@@ -231,7 +231,10 @@ impl Taken {
     ) -> std::result::Result<Self, E> {
         let table = Table::open(fs, path, 0, &ReaderOptions::alone(order.clone()))?;
         let meta = table.meta();
-        if meta.sequence_max > 0 || table.range_tombstones().is_some() || !meta.blobs.is_empty() {
+        // A writer of tables makes neither.
+        let is_of_store =
+            table.range_tombstones().is_some() || !meta.blobs.is_empty() || meta.operands > 0;
+        if meta.sequence_max > 0 || is_of_store {
             let path = path.display();
             let what = format!("{path}: a table of a store, not one to take in");
             return Err(Error::Usage(what).into());

@@ -4,14 +4,15 @@
 //! its key: one slot of the hash table, which the insert touches in any case. If that is a short
 //! value or a tombstone, the merge writes the new value in place of an operand. So counters that
 //! are in memory are read as fast as others. If it is the last of [`OPERANDS_MAX`] operands, the
-//! whole value is read and written: so no reader folds many more. All of that happens under the
+//! whole value is read and written: so no reader folds many more. A value that expires is written as
+//! it was, with one operand for all on it, which outlives it. All of that happens under the
 //! lock of the key, and the log has what the memtable has.
 
 use super::background_error::is_retryable;
-use super::read::{ReadPoint, Target, visit_blob};
+use super::read::{ReadPoint, ExpiryQuestion, Target, visit_blob};
 use super::write::RECORD_BYTES;
 use super::{Db, Inner};
-use crate::batch::Write;
+use crate::batch::{Batch, Write};
 use crate::checksum::hash;
 use crate::error::Result;
 use crate::key::{Kind, SEQUENCE_MAX};
@@ -22,6 +23,7 @@ use crate::table::ReadOptions;
 use crate::version::{LEVELS, VersionEdit};
 use keyrack_concurrent::pin;
 use keyrack_store::WriteOptions;
+use std::cell::Cell;
 
 /// So many operands of a key are in a memtable before its value is written.
 const OPERANDS_MAX: usize = 16;
@@ -76,12 +78,15 @@ impl Db {
         inner.admit(RECORD_BYTES + key.len() + operand.len())?;
         let hash = hash(key);
         let held = inner.write_path.key_locks.lock(hash);
-        let value = inner.merged_ahead(key, hash, operand)?;
-        let write = match &value {
-            Some(value) => Write { kind: Kind::Put, key, value },
-            None => Write { kind: Kind::Merge, key, value: operand },
+        let end = match inner.merged_ahead(key, hash, operand)? {
+            Ahead::Operand => {
+                inner.log_one(Write { kind: Kind::Merge, key, value: operand }, hash)?
+            }
+            Ahead::Value(value) => {
+                inner.log_one(Write { kind: Kind::Put, key, value: &value }, hash)?
+            }
+            Ahead::Expiring(batch) => inner.log_batch(&batch)?,
         };
-        let end = inner.log_one(write, hash)?;
         drop(held);
         inner.sync_if_asked(end, options)
     }
@@ -94,6 +99,15 @@ pub(super) enum Below {
     Value(Vec<u8>),
     /// A value that may still expire.
     Expiring(Vec<u8>),
+}
+
+/// What a merge writes.
+enum Ahead {
+    Operand,
+    /// The value, in place of its operand.
+    Value(Vec<u8>),
+    /// The value below, which expires, and one operand for all on it.
+    Expiring(Batch),
 }
 
 impl Inner {
@@ -118,35 +132,46 @@ impl Inner {
         Ok(())
     }
 
-    /// The value that a merge writes in place of its operand, if it does. The lock of the key is
-    /// held, so what is found is the newest.
-    fn merged_ahead(&self, key: &[u8], hash: u64, operand: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// What a merge writes. The lock of the key is held, so what is found is the newest.
+    fn merged_ahead(&self, key: &[u8], hash: u64, operand: &[u8]) -> Result<Ahead> {
         let guard = pin();
         let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
         let memtable = read_state.active();
         // A look at the ranges would be dearer than an operand.
         if memtable.has_range_tombstones() {
-            return Ok(None);
+            return Ok(Ahead::Operand);
         }
-        let merged = |below: Option<&[u8]>| self.merges().merge(key, below, &[operand]).map(Some);
+        let merges = self.merges();
+        let merged = |below: Option<&[u8]>, operands: &[&[u8]]| {
+            merges.merge(key, below, operands).map(Ahead::Value)
+        };
         match memtable.find(key, hash, SEQUENCE_MAX) {
-            Some((Kind::Put, _, value)) if value.len() <= SHORT_BYTES => merged(Some(value)),
-            Some((Kind::Delete, ..)) => merged(None),
+            Some((Kind::Put, _, value)) if value.len() <= SHORT_BYTES => {
+                merged(Some(value), &[operand])
+            }
+            Some((Kind::Delete, ..)) => merged(None, &[operand]),
             Some((Kind::Merge, newest, _)) if is_long(memtable, key, hash, newest) => {
-                let options = ReadOptions::default();
-                let target = Target::new((key, hash), sequence, options);
+                let question = ExpiryQuestion::new(None);
+                let target = Target::new((key, hash), sequence, ReadOptions::default());
+                let target = Target { expiry: Some(&question), ..target };
                 let (below, mut operands) = self.gather(read_state, target)?;
                 operands.push(operand.to_vec());
                 let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
-                match below {
-                    Below::Expiring(_) => Ok(None),
-                    Below::Nothing => self.merges().merge(key, None, &operands).map(Some),
-                    Below::Value(value) => {
-                        self.merges().merge(key, Some(&value), &operands).map(Some)
+                match (below, question.expires_ms()) {
+                    (Below::Expiring(value), Some(expires_ms)) => {
+                        let Some(all) = merges.combine_all(key, &operands) else {
+                            return Ok(Ahead::Operand);
+                        };
+                        let mut batch = Batch::new();
+                        batch.put_until(key, &value, expires_ms);
+                        batch.merge(key, &all);
+                        Ok(Ahead::Expiring(batch))
                     }
+                    (Below::Value(value), _) => merged(Some(&value), &operands),
+                    (Below::Nothing | Below::Expiring(_), _) => merged(None, &operands),
                 }
             }
-            _ => Ok(None),
+            _ => Ok(Ahead::Operand),
         }
     }
 

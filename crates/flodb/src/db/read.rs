@@ -316,6 +316,10 @@ impl ExpiryQuestion {
     pub(super) fn new(time_ms: Option<u64>) -> Self {
         ExpiryQuestion { time_ms, expires_ms: Cell::new(None) }
     }
+
+    pub(super) fn expires_ms(&self) -> Option<u64> {
+        self.expires_ms.get()
+    }
 }
 
 impl<'a> Target<'a> {
@@ -428,7 +432,7 @@ impl Inner {
             ..Target::new((key, hash), sequence, ReadOptions::default())
         };
         let found = self.get_in(read_state, &target, visit)?;
-        let expiry = question.expires_ms.get().map_or(Expiry::Never, Expiry::At);
+        let expiry = question.expires_ms().map_or(Expiry::Never, Expiry::At);
         Ok(found.map(|found| (expiry, found)))
     }
 

@@ -268,12 +268,17 @@ impl Inner {
         } else {
             self.write_path.key_locks.lock_all(batch.writes().map(|write| hash(write.key)))
         };
+        let end = self.log_batch(batch)?;
+        drop(held);
+        self.sync_if_asked(end, options)
+    }
+
+    /// A batch whose locks are held.
+    pub(super) fn log_batch(&self, batch: &Batch) -> Result<u64> {
         let head = batch.head();
         let size = size_of(batch.writes(), &self.options.comparator);
         let writes = batch.writes().map(|write| (write, hash(write.key)));
-        let end = self.append(Record { parts: &[&head, batch.entries()], size, writes })?;
-        drop(held);
-        self.sync_if_asked(end, options)
+        self.append(Record { parts: &[&head, batch.entries()], size, writes })
     }
 
     /// Waits for the disk, if that was asked for.

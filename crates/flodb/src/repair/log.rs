@@ -1,7 +1,7 @@
 //! The log of a repair: its records as tables of level 0.
 
 use super::tables::{Output, TableIo};
-use crate::batch::decode;
+use crate::batch::{Write, decode};
 use crate::check::Finding;
 use crate::checksum::hash;
 use crate::cursor::Cursor;
@@ -59,14 +59,14 @@ impl Look {
     }
 }
 
-/// Writes what the log has, as far as `is_wanted` has the sequence number, into tables of level 0,
+/// Writes what the log has, as far as `is_wanted` says of number and write, into tables of level 0,
 /// older writes into earlier ones. Returns these and the number of records.
 pub(super) fn save(
     io: &mut TableIo<'_>,
     dir: &Path,
     from: Option<u64>,
     id: Option<u64>,
-    is_wanted: &dyn Fn(u64) -> bool,
+    is_wanted: &dyn Fn(u64, &Write<'_>) -> bool,
 ) -> Result<(Vec<Arc<FileMeta>>, u64)> {
     let (mut files, mut records) = (Vec::new(), 0);
     let mut memtable: Option<Arc<Memtable>> = None;
@@ -88,7 +88,7 @@ pub(super) fn save(
         });
         let mut is_used = false;
         for (sequence, write) in (position..).zip(writes) {
-            if is_wanted(sequence) && !write.is_void(&order) {
+            if is_wanted(sequence, &write) && !write.is_void(&order) {
                 is_used = true;
                 memtable
                     .insert(sequence, write.kind, write.key, write.value, hash(write.key))

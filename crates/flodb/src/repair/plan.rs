@@ -5,6 +5,7 @@ use super::blobs::Blobs;
 use super::files_of;
 use super::log::{self, Look};
 use super::tables::{Content, Found, Source, TableIo, groups};
+use crate::batch::Write;
 use crate::check::Finding;
 use crate::error::{Error, Result};
 use crate::key::{Comparator, SEQUENCE_MAX, user_of};
@@ -228,7 +229,7 @@ impl Planner<'_, '_> {
         let is_log_saved = !log.losses.is_empty();
         let mut log_records = log.salvaged.records;
         if is_log_saved {
-            let (tables, records) = log::save(self.io, log_dir, from, id, &|_| true)?;
+            let (tables, records) = log::save(self.io, log_dir, from, id, &|_, _| true)?;
             files.extend(tables.into_iter().map(|file| (0, file)));
             log_records = records;
             is_changed = true;
@@ -278,13 +279,7 @@ impl Planner<'_, '_> {
             placed.push((level, Arc::new(FileMeta { number, ..FileMeta::clone(&file) })));
         }
         if !damaged.is_empty() {
-            placed.extend(self.restore_damaged(
-                damaged,
-                found,
-                &mut used,
-                log_dir,
-                state.log_id,
-            )?);
+            placed.extend(self.restore_damaged(damaged, found, &mut used, log_dir, state)?);
         }
         Ok((placed, is_changed))
     }
@@ -297,12 +292,12 @@ impl Planner<'_, '_> {
         found: &[Found],
         used: &mut [bool],
         log_dir: &Path,
-        log_id: u64,
+        state: &State,
     ) -> Result<Placed> {
         let order = self.io.order().clone();
         let mut placed = Placed::new();
         // What was flushed last may still be in the log.
-        let id = Some(log_id);
+        let id = Some(state.log_id);
         let look = log::look(self.io, log_dir, None, id)?;
         for (level, file) in damaged {
             let fits = |(at, it): &(usize, &Found)| !used[*at] && is_table(&file, it, &order);
@@ -313,9 +308,10 @@ impl Planner<'_, '_> {
             };
             let mut candidates = found.iter().enumerate();
             let at = candidates.clone().find(fits).or_else(|| candidates.find(own));
+            let logged_from = logged_from(&file, state);
             let is_logged = level == 0
                 && file.sequence.is_none()
-                && file.sequence_min >= look.whole_from()
+                && logged_from >= look.whole_from()
                 && file.sequence_max < look.salvaged.end;
             if let Some((at, it)) = at {
                 used[at] = true;
@@ -326,8 +322,11 @@ impl Planner<'_, '_> {
             }
             let path = table_path(self.io.dir, file.number);
             if is_logged {
-                let range = file.sequence_min..=file.sequence_max;
-                let is_wanted = |sequence: u64| range.contains(&sequence);
+                let is_wanted = |sequence: u64, write: &Write<'_>| {
+                    let is_hidden = sequence < file.sequence_min;
+                    (logged_from..=file.sequence_max).contains(&sequence)
+                        && (!is_hidden || is_between(&file, write.key, &order))
+                };
                 let (tables, _) = log::save(self.io, log_dir, None, id, &is_wanted)?;
                 let what = "restored from the log, nothing of it is lost";
                 self.losses.push(Finding::damage(&path, 0, what));
@@ -390,7 +389,7 @@ impl Planner<'_, '_> {
         // What is lost may be in the log, and with it all that came later.
         let is_merged = !is_whole && log.whole_from() < above;
         let from = if is_merged { log.whole_from() } else { above };
-        let is_wanted = |sequence: u64| sequence >= from;
+        let is_wanted = |sequence: u64, _: &Write<'_>| sequence >= from;
         let (tables, log_records) = log::save(self.io, log_dir, None, None, &is_wanted)?;
         if is_merged {
             for file in tables {
@@ -455,6 +454,23 @@ fn is_table(file: &FileMeta, found: &Found, order: &Comparator) -> bool {
     found.meta().is_some_and(|meta| file.describes(meta, order))
 }
 
+/// The first number of the log that the table of a flush may have something of. Operands are
+/// written under the number of the newest one, so the older ones lie below the smallest number of
+/// the table: up to the newest number of the tables before it.
+fn logged_from(file: &FileMeta, state: &State) -> u64 {
+    if state.merge_operator.is_none() {
+        return file.sequence_min;
+    }
+    let all = (0..LEVELS).flat_map(|level| state.version.files(level));
+    let before = all.map(|it| it.sequence_max).filter(|newest| *newest < file.sequence_min).max();
+    before.map_or(0, |newest| newest + 1)
+}
+
+/// Whether a user key lies between the first and the last key of a table.
+fn is_between(file: &FileMeta, user: &[u8], order: &Comparator) -> bool {
+    order.user(file.first(), user) != Ordering::Greater && !file.ends_before(user, order)
+}
+
 /// Whether an internal key, as a file has it, is one that the table can have.
 fn is_within(file: &FileMeta, key: &[u8], order: &Comparator) -> bool {
     let user = user_of(key);
@@ -463,7 +479,5 @@ fn is_within(file: &FileMeta, key: &[u8], order: &Comparator) -> bool {
         Some(_) => 0..=0,
         None => file.sequence_min..=file.sequence_max,
     };
-    sequences.contains(&sequence)
-        && order.user(file.first(), user) != Ordering::Greater
-        && !file.ends_before(user, order)
+    sequences.contains(&sequence) && is_between(file, user, order)
 }
