@@ -167,10 +167,16 @@ impl Contents {
         count: usize,
     ) -> Result<Option<Vec<u8>>> {
         let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; count.min(left)];
-        let blocks = blocks_of(offset.min(size), bytes.len() as u64);
+        let count = count.min(left);
+        let blocks = blocks_of(offset.min(size), count as u64);
         let Some(file) = self.open_part(inode, blocks)? else { return Ok(None) };
         file.check_len(size)?;
+        let mut bytes = Vec::new();
+        // A file of holes may be far larger than the memory.
+        bytes
+            .try_reserve_exact(count)
+            .map_err(|_| Error::NoMemory { path: file.path().to_owned(), bytes: count as u64 })?;
+        bytes.resize(count, 0);
         file.read_at(offset, &mut bytes)?;
         Ok(Some(bytes))
     }

@@ -92,6 +92,14 @@ pub enum Error {
         /// What the reader said.
         error: std::sync::Arc<std::io::Error>,
     },
+    /// ENOMEM: so many bytes of a file do not fit into memory at once.
+    #[error("{}: there is no memory for {bytes} bytes at once; read it in parts", path.display())]
+    NoMemory {
+        /// Which file has the bytes.
+        path: PathBuf,
+        /// Bytes that were asked for.
+        bytes: u64,
+    },
     /// ENODATA: the size is known, the bytes are not kept here.
     #[error("{0}: its bytes are not kept here, only what is known about it")]
     NoData(String),
@@ -155,6 +163,7 @@ impl Error {
             Error::Loop(_) => "ELOOP",
             Error::Quota { .. } => "EDQUOT",
             Error::TooLarge { .. } => "EFBIG",
+            Error::NoMemory { .. } => "ENOMEM",
             Error::NoData(_) => "ENODATA",
             Error::Stale(_) => "ESTALE",
             Error::Conflict(_) | Error::Unsettled(_) => "EBUSY",

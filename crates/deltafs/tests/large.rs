@@ -2,9 +2,9 @@
 
 use crate::support::{Lab, assert_sound, errno, opened, path, touch};
 use keyrack_deltafs::{
-    Caller, INLINE_BYTES_MAX, IfTaken, Namespace, Registry, SetAttributes, User,
+    Caller, INLINE_BYTES_MAX, IfTaken, Namespace, Registry, SetAttributes, Settings, User,
 };
-use keyrack_vfs::{CrashPolicy, Fs};
+use keyrack_vfs::{CrashPolicy, Fs, RealFs};
 use keyrack_workload::Rng;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +26,22 @@ fn write(fs: Caller<'_>, name: &str, offset: u64, bytes: &[u8]) {
 
 fn read(fs: Caller<'_>, name: &str) -> Vec<u8> {
     fs.read(format!("/{name}").as_bytes(), 0, usize::MAX).unwrap()
+}
+
+/// A read took memory for all bytes of a file of holes, and the process ended.
+#[test]
+fn a_file_larger_than_memory_is_refused_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let space = Namespace::open_in(Arc::new(RealFs), dir.path(), Settings::default()).unwrap();
+    let fs = space.as_root();
+    let (root, size) = (fs.dir(b"/").unwrap(), 1 << 43);
+    touch(fs, "/f");
+    fs.resize_at(&root, b"f", size, None).unwrap();
+    let error = fs.read(b"/f", 0, usize::MAX).unwrap_err();
+    assert_eq!(error.errno(), "ENOMEM");
+    assert!(error.to_string().contains("no memory for 8796093022208 bytes"), "{error}");
+    write(fs, "f", size - 1, b"x");
+    assert_eq!(fs.read(b"/f", size - 4, 100).unwrap(), b"\0\0\0x");
 }
 
 /// Random writes and cuts against bytes in memory.

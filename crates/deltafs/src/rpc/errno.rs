@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 
 /// The code of a reply is the index in the list and one; 0 is success. New ones go to the end.
-const ERRNOS: [(&str, Errno); 27] = [
+const ERRNOS: [(&str, Errno); 28] = [
     ("EIO", Errno::IO),
     ("ENOENT", Errno::NOENT),
     ("EEXIST", Errno::EXIST),
@@ -32,6 +32,7 @@ const ERRNOS: [(&str, Errno); 27] = [
     ("EDQUOT", Errno::DQUOT),
     ("EMLINK", Errno::MLINK),
     ("EOPNOTSUPP", Errno::OPNOTSUPP),
+    ("ENOMEM", Errno::NOMEM),
 ];
 
 /// The index of an error number by name; that of EIO for one that is not in the list.
