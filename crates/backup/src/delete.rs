@@ -13,6 +13,7 @@
 
 use crate::error::{Error, Result};
 use crate::log_object::LogName;
+use crate::manifest::Manifest;
 use crate::repository::{BackupId, Repository, object_name};
 use keyrack_store::LogPosition;
 use std::collections::{HashMap, HashSet};
@@ -66,6 +67,15 @@ impl Repository {
     pub fn delete(&self, ids: &[BackupId]) -> Result<Deleted> {
         let _guard = self.target.lock()?;
         let manifests = self.manifests()?;
+        self.delete_locked(ids, manifests)
+    }
+
+    /// As [`Repository::delete`], with the lock held and all manifests read under it.
+    fn delete_locked(
+        &self,
+        ids: &[BackupId],
+        manifests: Vec<(BackupId, Result<Manifest>)>,
+    ) -> Result<Deleted> {
         let there = |id: &&BackupId| manifests.iter().any(|(other, _)| other == *id);
         if let Some(missing) = ids.iter().find(|id| !there(id)) {
             return Err(self.no_backup(missing));
@@ -105,16 +115,42 @@ impl Repository {
     }
 
     /// Deletes all backups but the newest `count`, as [`Repository::delete`] does. A backup whose
-    /// manifest cannot be read counts as one.
+    /// manifest cannot be read counts as one. Of those that stay all objects must be there.
     ///
     /// # Errors
-    /// As for [`Repository::delete`]. [`Error::Usage`] if `count` is 0.
+    /// As for [`Repository::delete`]. Nothing is done either: [`Error::Usage`] if `count` is 0;
+    /// [`Error::Corruption`] if one that stays has lost an object.
     pub fn keep_newest(&self, count: usize) -> Result<Deleted> {
         if count == 0 {
             return Err(Error::Usage("at least one backup must be kept (got 0)".to_owned()));
         }
-        let mut ids = self.ids()?;
-        ids.truncate(ids.len().saturating_sub(count));
-        self.delete(&ids)
+        // First: a backup that is made meanwhile counts.
+        let _guard = self.target.lock()?;
+        let manifests = self.manifests()?;
+        let (going, staying) = manifests.split_at(manifests.len().saturating_sub(count));
+        let ids: Vec<BackupId> = going.iter().map(|(id, _)| id.clone()).collect();
+        if !ids.is_empty() {
+            self.check_objects(staying)?;
+        }
+        self.delete_locked(&ids, manifests)
+    }
+
+    /// Whether backups have their objects, as far as the names tell.
+    fn check_objects(&self, staying: &[(BackupId, Result<Manifest>)]) -> Result<()> {
+        let objects = self.objects()?;
+        let manifests = staying.iter().filter_map(|(id, read)| Some((id, read.as_ref().ok()?)));
+        for (id, manifest) in manifests {
+            let lost = manifest.files.iter().find(|file| !objects.contains_key(&file.object));
+            if let Some(file) = lost {
+                let place = self.target.place(Some(&id.object()));
+                let what = format!(
+                    "its object {} is not there, so older backups stay; delete this one, and \
+                     make another",
+                    file.object
+                );
+                return Err(Error::corruption(place, what));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Repositories: made, listed, kept apart from other directories and from other writers.
 
+use crate::failing::Meanwhile;
 use crate::support::*;
 use keyrack_backup::{BackupId, Error, Repository};
 use keyrack_vfs::MemFs;
@@ -105,4 +106,46 @@ fn what_a_deleted_backup_alone_needed_goes() {
     repository.delete(&ids[3..]).unwrap();
     assert!(names(&*disk, "/backups/objects").is_empty());
     assert!(matches!(repository.newest(), Err(Error::Usage(_))));
+}
+
+/// The choice was made before the lock was taken: the backup of then counted, and a newer one that
+/// the number was meant for stayed beside it.
+#[test]
+fn a_backup_made_before_the_lock_counts_as_one_of_the_newest() {
+    let disk = shared(&MemFs::new());
+    let db = open(&disk, STORE);
+    let repository = create(&disk).unwrap();
+    for n in 1..=2 {
+        write(&db, n * 50..n * 50 + 50);
+        save(&db, &repository).unwrap();
+    }
+    let other = repository.clone();
+    let meanwhile = Meanwhile::new(target(&disk), move || drop(save(&db, &other).unwrap()));
+    let deleted = Repository::open(meanwhile).unwrap().keep_newest(1).unwrap();
+    assert_eq!((deleted.backups, repository.backups().unwrap().len()), (2, 1));
+}
+
+/// A manifest without its objects counted as the newest backup, and the last whole one was removed.
+#[test]
+fn no_backup_goes_while_one_that_stays_lacks_an_object() {
+    let disk = shared(&MemFs::new());
+    let db = open(&disk, STORE);
+    let repository = create(&disk).unwrap();
+    write(&db, 1..100);
+    let whole = save(&db, &repository).unwrap().info.id;
+    let objects = names(&*disk, "/backups/objects");
+    write(&db, 100..400);
+    let lacking = save(&db, &repository).unwrap().info.id;
+    let new = names(&*disk, "/backups/objects").into_iter().find(|name| !objects.contains(name));
+    disk.remove_file(&Path::new("/backups/objects").join(new.unwrap())).unwrap();
+    let error = repository.keep_newest(1).unwrap_err();
+    assert!(matches!(error, Error::Corruption { .. }), "{error}");
+    let line = error.to_string();
+    assert!(line.contains(&lacking.to_string()) && line.contains("delete this one"), "{line}");
+    assert_eq!(restored_round(&repository, &whole), 99);
+    // With nothing to remove there is nothing to lose.
+    assert_eq!(repository.keep_newest(2).unwrap().backups, 0);
+    repository.delete(&[lacking]).unwrap();
+    assert_eq!(repository.keep_newest(1).unwrap().backups, 0);
+    assert_eq!(restored_round(&repository, &whole), 99);
 }
