@@ -13,6 +13,7 @@ log; `lower`, `read_only`, `create`, `uid` and `gid` are as for `keyrack.fs.File
 from __future__ import annotations
 
 import errno
+import io
 import os
 import threading
 import uuid
@@ -223,6 +224,25 @@ class KeyrackFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self.files.create(path, exclusive=True)
         self.files.write_bytes(path, value)
 
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: Any = None,
+        cache_options: Any = None,
+        compression: str | None = None,
+        **options: Any,
+    ) -> Any:
+        text = {}
+        if "b" not in mode:
+            mode = mode.replace("t", "") + "b"
+            for name in ("encoding", "errors", "newline"):
+                if name in options:
+                    text[name] = options.pop(name)
+            binary = self.open(path, mode, block_size, cache_options, compression, **options)
+            return _TextFile(binary, **text)
+        return super().open(path, mode, block_size, cache_options, compression, **options)
+
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = "default", **options: Any
     ) -> KeyrackFile:
@@ -239,7 +259,8 @@ class KeyrackFile(AbstractBufferedFile):  # type: ignore[misc]
     """An open file of `KeyrackFileSystem`.
 
     What is written anew goes to a file beside it, which takes the name when it is closed, or at
-    the end of a transaction of fsspec. So nobody sees a part of it.
+    the end of a transaction of fsspec. So nobody sees a part of it. A `with` block that raises
+    forgets it.
     """
 
     fs: KeyrackFileSystem
@@ -275,6 +296,20 @@ class KeyrackFile(AbstractBufferedFile):  # type: ignore[misc]
             self.commit()
         return True
 
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None:
+            self.abandon()
+        self.close()
+
+    def abandon(self) -> None:
+        """Forgets what was written anew, so that a close gives it no name."""
+        if self.closed or self.mode not in ("wb", "xb"):
+            return
+        # No more is written: a close takes it for done.
+        self.forced = True
+        self.buffer = io.BytesIO()
+        self.discard()
+
     def commit(self) -> None:
         """Gives what was written its name."""
         if self._part is not None:
@@ -286,3 +321,15 @@ class KeyrackFile(AbstractBufferedFile):  # type: ignore[misc]
         if self._part is not None:
             part, self._part = self._part, None
             self._files.unlink(part)
+
+
+class _TextFile(io.TextIOWrapper):
+    """Text of an open file, which a `with` block that raises forgets as it does bytes."""
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None and isinstance(self.buffer, KeyrackFile) and not self.closed:
+            try:
+                self.flush()
+            finally:
+                self.buffer.abandon()
+        self.close()

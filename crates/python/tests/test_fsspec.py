@@ -221,3 +221,29 @@ def test_pyarrow_writes_and_reads_a_dataset(fs):
     found = pyarrow.dataset.dataset("/set", filesystem=fs, partitioning="hive")
     assert len(found.files) == 3
     assert found.to_table(filter=pyarrow.dataset.field("day") < 3)["n"].to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", ["w", "wb", "x", "xb"])
+@pytest.mark.parametrize("block_size", [10, 1 << 20])
+def test_a_block_that_raises_leaves_the_old_file(fs, mode, block_size):
+    if "w" in mode:
+        fs.pipe("/a", b"old")
+    for count in (0, 100):
+        with pytest.raises(ZeroDivisionError):
+            with fs.open("/a", mode, block_size=block_size) as file:
+                file.write("x" * count if "b" not in mode else b"x" * count)
+                1 / 0
+        assert file.closed
+    assert fs.ls("/", detail=False) == (["/a"] if "w" in mode else [])
+    assert "x" in mode or fs.cat("/a") == b"old"
+
+
+def test_a_block_that_raises_in_a_transaction_is_left_out_of_it(fs):
+    with fs.transaction:
+        with fs.open("/a", "wb") as file:
+            file.write(b"data")
+        with pytest.raises(ZeroDivisionError):
+            with fs.open("/b", "wb") as file:
+                file.write(b"data")
+                1 / 0
+    assert fs.ls("/", detail=False) == ["/a"]
