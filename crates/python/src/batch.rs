@@ -37,9 +37,9 @@ impl Batch {
     }
 
     fn write_kept(&self) -> Result<()> {
-        let pending = self.kept.take()?;
         let options = WriteOptions { sync: self.sync };
-        self.place.handle.with(|opened| pending.write(opened, options))
+        self.kept
+            .take_after(|pending| self.place.handle.with(|opened| pending.write(opened, options)))
     }
 }
 
@@ -140,7 +140,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes everything now. The end of the `with` block then has nothing to do.
+    /// Writes everything now. The end of the `with` block then has nothing to do. If that fails, the
+    /// writes are kept.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
         Ok(py.detach(|| self.write_kept())?)
     }

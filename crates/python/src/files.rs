@@ -198,8 +198,9 @@ impl Files {
 
     /// Whether it is closed.
     #[getter]
-    fn closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.open.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        check_forks(self.forks)?;
+        Ok(py.detach(|| self.open.read().unwrap_or_else(PoisonError::into_inner).is_none()))
     }
 
     /// The directory of the log.

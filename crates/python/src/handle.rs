@@ -129,6 +129,21 @@ impl<T: Send + 'static> Kept<T> {
         done
     }
 
+    /// Makes a call, and takes it if the call succeeds. Not with the lock of the interpreter.
+    pub(crate) fn take_after(&self, call: impl FnOnce(&mut T) -> Result<()>) -> Result<()> {
+        self.handle.check()?;
+        let mut value = lock(&self.value);
+        let done = match value.as_mut() {
+            Some(value) => call(value),
+            None => Err(Failure::Closed(self.ended.to_owned())),
+        };
+        let taken = if done.is_ok() { value.take() } else { None };
+        drop(value);
+        drop(taken);
+        self.end_if_closed();
+        done
+    }
+
     /// Makes a call that is quick, if nobody makes another.
     pub(crate) fn try_with<R>(&self, call: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
         self.handle.check().ok()?;
@@ -148,13 +163,16 @@ impl<T: Send + 'static> Kept<T> {
 
     /// Whether it was taken, while the store is open. Not with the lock of the interpreter.
     pub(crate) fn is_taken(&self) -> bool {
-        self.handle.check().is_ok() && lock(&self.value).is_none()
+        let is_taken = self.handle.check().is_ok() && lock(&self.value).is_none();
+        self.end_if_closed();
+        is_taken
     }
 
-    /// A close that came during a call has left it to the call.
+    /// A close that came during a call has left it to the call. Waits for nobody, since a read ends
+    /// with the lock of the interpreter: who uses it now comes here as well when that is done.
     fn end_if_closed(&self) {
         if self.handle.is_closed.load(Ordering::SeqCst) {
-            self.end();
+            self.try_end();
         }
     }
 }
@@ -228,11 +246,12 @@ impl Handle {
         self.with(|opened| {
             let Opened::Spaces(spaces, handles) = opened else { return Ok(false) };
             let mut handles = handles.write().unwrap_or_else(PoisonError::into_inner);
-            let was_there = spaces.drop_space(name)?;
+            let was_there = spaces.drop_space(name);
+            // Also after an error: the name may be gone, and the handle with it.
             if let Some((known, _)) = handles.iter_mut().find(|(known, _)| known == name) {
                 known.clear();
             }
-            Ok(was_there)
+            Ok(was_there?)
         })
     }
 
@@ -304,12 +323,13 @@ impl Place {
                         .to_owned(),
                 ));
             };
+            // First: nobody drops the space between here and the list.
+            let mut handles = handles.write().unwrap_or_else(PoisonError::into_inner);
             let space = match creates {
                 true => Some(spaces.get_or_create(name, &keyrack_flodb::Comparator::Bytewise)?),
                 false => spaces.get(name),
             };
             let Some(space) = space else { return Ok(None) };
-            let mut handles = handles.write().unwrap_or_else(PoisonError::into_inner);
             if let Some(index) = handles.iter().position(|(known, _)| known == name) {
                 return Ok(Some(index));
             }

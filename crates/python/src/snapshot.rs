@@ -2,10 +2,10 @@
 
 use crate::changes::with_db;
 use crate::handle::{Handle, Opened, Place};
-use crate::source::{Moment, Source, at, space_of};
+use crate::source::{Moment, Source, space_of};
 use crate::view::View;
 use pyo3::prelude::*;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// A store as it was at one moment, to read from later.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn snapshot(py: Python<'_>, handle: &Arc<Handle>) -> PyResult<Py<Snap
             })
         })
     })?;
-    object(py, Place::store(handle), Arc::new(RwLock::new(Some(moment))))
+    object(py, Place::store(handle), Arc::new(Moment::new(moment)))
 }
 
 fn object(py: Python<'_>, place: Place, moment: Arc<Moment>) -> PyResult<Py<Snapshot>> {
@@ -51,9 +51,10 @@ impl Snapshot {
         self.release(py);
     }
 
-    /// Gives the moment up. Reads of it are refused then; iterators go on.
+    /// Gives the moment up. Reads of it are refused then; iterators go on. In a child of a fork
+    /// there is nothing to give up.
     fn release(&self, py: Python<'_>) {
-        py.detach(|| drop(self.moment.write().unwrap_or_else(PoisonError::into_inner).take()));
+        py.detach(|| self.moment.release());
     }
 
     /// The position behind everything that the snapshot sees: `Store.changes` from there has what
@@ -68,7 +69,7 @@ impl Snapshot {
         let handle = &this.as_super().source.place().handle;
         let moment = &this.moment;
         Ok(py.detach(|| {
-            at(moment, |snapshot| with_db(handle, |db| Ok(db.position_at(snapshot).into())))
+            moment.at(|snapshot| with_db(handle, |db| Ok(db.position_at(snapshot).into())))
         })?)
     }
 

@@ -1,7 +1,7 @@
 //! What keys are read from: a store as it is now, a snapshot of it, or a transaction.
 
 use crate::error::{Failure, Result};
-use crate::handle::{Kept, Opened, Place, on_both};
+use crate::handle::{Kept, Opened, Place, check_forks, forks, on_both};
 use keyrack_flodb::{
     KeySpace, Range, Snapshot, SpacesTransaction, SpacesTransactionIter, Transaction,
     TransactionIter,
@@ -18,8 +18,42 @@ pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 /// Two bounds of keys.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// A snapshot, until it is released.
-pub(crate) type Moment = RwLock<Option<Snapshot>>;
+/// A snapshot, until it is released. A child of a fork leaves it as it is: its lock, and those of
+/// the store, may be held by threads that are not there.
+pub(crate) struct Moment {
+    forks: u64,
+    snapshot: RwLock<Option<Snapshot>>,
+}
+
+impl Moment {
+    pub(crate) fn new(snapshot: Snapshot) -> Moment {
+        Moment { forks: forks(), snapshot: RwLock::new(Some(snapshot)) }
+    }
+
+    /// Makes a call at the moment.
+    pub(crate) fn at<R>(&self, call: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
+        check_forks(self.forks)?;
+        let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
+        let released = || Failure::Closed("the snapshot is released; take another".to_owned());
+        call(snapshot.as_ref().ok_or_else(released)?)
+    }
+
+    /// Gives it up. Not with the lock of the interpreter.
+    pub(crate) fn release(&self) {
+        if self.forks == forks() {
+            drop(self.snapshot.write().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
+impl Drop for Moment {
+    fn drop(&mut self) {
+        let snapshot = self.snapshot.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.forks != forks() {
+            std::mem::forget(snapshot);
+        }
+    }
+}
 
 /// A transaction of a store, or over its key spaces.
 pub(crate) enum Running {
@@ -74,7 +108,7 @@ impl Source {
                     Ok(())
                 })
             }),
-            Source::Then(place, moment) => at(moment, |snapshot| {
+            Source::Then(place, moment) => moment.at(|snapshot| {
                 place.with(|at| {
                     on_both!(at, keys => {
                         keys.get_at(snapshot, key, |value| visit(value))?;
@@ -135,7 +169,7 @@ impl Source {
             Source::Now(place) => {
                 place.with(|at| Ok(on_both!(at, keys => Some(keys.range(bounds)))))
             }
-            Source::Then(place, moment) => at(moment, |snapshot| {
+            Source::Then(place, moment) => moment.at(|snapshot| {
                 place.with(|at| Ok(on_both!(at, keys => Some(keys.range_at(snapshot, bounds)))))
             }),
             Source::Within(..) => Ok(None),
@@ -156,13 +190,6 @@ impl Source {
             })
         })
     }
-}
-
-/// Makes a call at the moment of a snapshot.
-pub(crate) fn at<R>(moment: &Moment, call: impl FnOnce(&Snapshot) -> Result<R>) -> Result<R> {
-    let moment = moment.read().unwrap_or_else(PoisonError::into_inner);
-    let released = || Failure::Closed("the snapshot is released; take another".to_owned());
-    call(moment.as_ref().ok_or_else(released)?)
 }
 
 /// The moves of an iterator of a transaction.

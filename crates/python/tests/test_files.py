@@ -293,3 +293,32 @@ assert fs.listdir("/") == ["file"]
 """
     command = [sys.executable, "-c", program, str(tmp_path / "log")]
     subprocess.run(command, check=True, timeout=60)
+
+
+def test_a_file_larger_than_memory_is_refused_as_a_whole(fs):
+    size = 1 << 43
+    fs.create("/a")
+    fs.truncate("/a", size)
+    with pytest.raises(OSError, match="no memory for 8796093022208 bytes") as raised:
+        fs.read_bytes("/a")
+    assert raised.value.errno == errno.ENOMEM
+    fs.write("/a", size - 1, b"x")
+    assert fs.read("/a", size - 4, 100) == b"\0\0\0x"
+
+
+def test_a_child_of_a_fork_may_ask_whether_a_name_space_is_closed(tmp_path):
+    program = """
+import keyrack, keyrack.fs, os, sys
+fs = keyrack.fs.FileSystem(sys.argv[1])
+child = os.fork()
+if child == 0:
+    try:
+        fs.closed
+    except keyrack.Error as error:
+        raise SystemExit(7 if "forked" in str(error) else 1)
+    raise SystemExit(2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert not fs.closed
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "log")]
+    subprocess.run(command, check=True, timeout=60)

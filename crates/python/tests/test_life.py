@@ -337,3 +337,76 @@ def test_the_value_of_a_get_is_nobody_elses(db):
     db[b"key"] = value
     assert sys.getrefcount(value) <= 3
     assert db[b"key"] == db[b"key"] and db[b"key"] is not db[b"key"]
+
+
+def test_a_child_of_a_fork_leaves_a_snapshot_whose_lock_is_held(path):
+    done = script(
+        """
+        import keyrack, os, sys, threading
+        db = keyrack.open(sys.argv[1])
+        db[b"key"] = bytes(8 << 20)
+        stop = threading.Event()
+        # The process forks while threads are in the middle of reads.
+        sys.setswitchinterval(1e-6)
+        with db.snapshot() as then:
+            def read():
+                while not stop.is_set():
+                    then[b"key"]
+            threads = [threading.Thread(target=read) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for _ in range(20):
+                child = os.fork()
+                if child == 0:
+                    try:
+                        then[b"key"]
+                    except keyrack.Error as error:
+                        assert "forked" in str(error), error
+                    then.release()
+                    with then:
+                        pass
+                    os._exit(7)
+                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                assert status == 7, status
+            stop.set()
+            for thread in threads:
+                thread.join()
+            assert len(then[b"key"]) == 8 << 20
+        db.close()
+        print("well")
+        """,
+        path,
+    )
+    assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr
+
+
+def test_a_store_is_closed_while_threads_read_in_one_transaction(path):
+    done = script(
+        """
+        import keyrack, sys, threading
+        sys.setswitchinterval(1e-6)
+        for _ in range(40):
+            db = keyrack.open(sys.argv[1], memory_budget=16 << 20)
+            db[b"key"] = bytes(1 << 20)
+            tx = db.transaction()
+            begun = threading.Barrier(5)
+            def read():
+                begun.wait()
+                try:
+                    while True:
+                        tx[b"key"]
+                except keyrack.Closed:
+                    pass
+            threads = [threading.Thread(target=read) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            begun.wait()
+            tx[b"key"]
+            db.close()
+            for thread in threads:
+                thread.join()
+        print("well")
+        """,
+        path,
+    )
+    assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr

@@ -4,6 +4,7 @@ import array
 import asyncio
 import random
 import shelve
+import threading
 
 import keyrack
 import pytest
@@ -332,3 +333,54 @@ def test_a_loop_of_asyncio_calls_from_other_threads(db):
         return await asyncio.to_thread(db.count)
 
     assert asyncio.run(work()) == 20
+
+
+def test_a_batch_that_was_not_written_is_kept(spaces):
+    spaces.space("gone")
+    users = spaces.space("users")
+    batch = spaces.batch()
+    batch.space("users")[b"ada"] = b"36"
+    batch.space("gone")[b"key"] = b"value"
+    del spaces["gone"]
+    for _ in range(2):
+        with pytest.raises(keyrack.Usage, match="dropped"):
+            batch.write()
+        assert len(batch) == 2
+    # A failure that the block has handled is one of the block, too.
+    with pytest.raises(keyrack.Usage, match="dropped"):
+        with batch:
+            with pytest.raises(keyrack.Usage):
+                batch.write()
+    assert b"ada" not in users
+
+
+def test_a_key_space_that_threads_make_and_drop_stays_usable(spaces):
+    odd = []
+
+    def make():
+        for _ in range(300):
+            try:
+                spaces.space("x").get(b"key")
+            except keyrack.Usage as error:
+                # Dropped between the two calls.
+                assert "dropped" in str(error), error
+            except Exception as error:
+                odd.append(error)
+
+    def drop():
+        for _ in range(300):
+            try:
+                del spaces["x"]
+            except KeyError:
+                pass
+            except Exception as error:
+                odd.append(error)
+
+    threads = [threading.Thread(target=each) for each in (make, make, drop, drop)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert odd == []
+    spaces.space("x")[b"key"] = b"value"
+    assert spaces.space("x")[b"key"] == b"value"
