@@ -6,6 +6,7 @@ use keyrack_flodb::{Db, Durability, Error, Options};
 use keyrack_testkit::random::Draw;
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::path::Path;
+use std::sync::Barrier;
 
 fn options() -> Options {
     Options { memtable_bytes: 64 << 10, segment_bytes: 256 << 10, ..Options::default() }
@@ -317,4 +318,41 @@ fn an_idle_store_gives_back_the_spare_segments_of_its_log() {
     drop(db);
     let db = open(&disk, options()).unwrap();
     assert!((0..20_000).all(|n| db.get(&number(n)).unwrap() == Some(vec![2; 50])));
+}
+
+/// What other handles wrote between the last flush and the end was acknowledged, and lost.
+#[test]
+fn what_is_acknowledged_beside_a_close_is_there_later() {
+    for round in 0..50 {
+        let disk = MemFs::new();
+        let durability = [Durability::None, Durability::Os][round % 2];
+        let options = Options { durability, ..options() };
+        let db = open(&disk, options.clone()).unwrap();
+        let begun = Barrier::new(4);
+        let acknowledged: Vec<u32> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..3)
+                .map(|writer| {
+                    let (db, begun) = (db.clone(), &begun);
+                    scope.spawn(move || {
+                        begun.wait();
+                        let key = |n: u32| [number(writer), number(n)].concat();
+                        let error = (0..).find_map(|n| Some((n, db.put(&key(n), b"").err()?)));
+                        let (count, error) = error.unwrap();
+                        assert!(matches!(error, Error::Closed), "{error}");
+                        count
+                    })
+                })
+                .collect();
+            begun.wait();
+            // Other handles live on, so nothing is done by the last one.
+            db.clone().close().unwrap();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        drop(db);
+        let db = open(&disk, options).unwrap();
+        for (writer, count) in (0..).zip(acknowledged) {
+            let found = db.prefix(number(writer)).count();
+            assert_eq!(found, count as usize, "round {round}, {durability:?}, writer {writer}");
+        }
+    }
 }

@@ -71,6 +71,7 @@ impl Inner {
         &self,
         record: Record<'_, impl Iterator<Item = (Write<'w>, u64)>>,
     ) -> Result<u64> {
+        self.check_closing()?;
         let len: usize = record.parts.iter().map(|part| part.len()).sum();
         let most = self.write_path.log.record_bytes_max();
         if len > most {
@@ -127,6 +128,7 @@ impl Inner {
         loop {
             // Waits while too many memtables are immutable.
             self.admit(0)?;
+            self.check_closing()?;
             let exchange = self.read_path.lock_exchange();
             let active = Arc::clone(self.read_state().active());
             if let Ok(room) = active.reserve(record.size) {

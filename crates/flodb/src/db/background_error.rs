@@ -40,6 +40,9 @@ pub(crate) enum Work {
 pub(crate) struct BackgroundErrors {
     /// Why the store only reads, as every write reports. Never changes once it is set.
     pub(crate) fatal: OnceLock<Error>,
+    /// Writes are refused, and what was let in before is about to be made safe: set by a close.
+    /// Pairs with the check under the locks of keys.
+    is_closing: AtomicBool,
     /// Failures that are tried again, by [`Work`].
     reasons: RankedMutex<[Option<Error>; 2]>,
     /// Whether there is any reason. Written under the lock.
@@ -50,6 +53,7 @@ impl BackgroundErrors {
     pub(crate) fn new() -> Self {
         BackgroundErrors {
             fatal: OnceLock::new(),
+            is_closing: AtomicBool::new(false),
             reasons: RankedMutex::new(LockRank::BackgroundErrors, [None, None]),
             is_any: AtomicBool::new(false),
         }
@@ -77,6 +81,22 @@ impl Inner {
             None => Ok(()),
             Some(reason) => Err(reason.clone()),
         }
+    }
+
+    /// Refuses writes, and waits for those that are under way: what is written was written before.
+    pub(crate) fn end_writes(&self) {
+        self.errors.is_closing.store(true, Ordering::Relaxed);
+        // Nobody waits for room meanwhile: perhaps it never comes.
+        self.write_path.controller.disable();
+        // Whoever has a lock of a key ends before this does, or takes it later and sees the flag.
+        drop(self.write_path.key_locks.lock_every());
+    }
+
+    /// Whether a write may still happen. Asked with the locks of its keys.
+    #[inline]
+    pub(crate) fn check_closing(&self) -> Result<()> {
+        // Relaxed: the locks of keys order it.
+        if self.errors.is_closing.load(Ordering::Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Takes note of a failure: no writes until it is over, or ever.

@@ -324,7 +324,8 @@ impl Db {
     }
 
     /// Closes the store: the log is synced; what is without a log goes to a table first. The last
-    /// handle does it as well, but cannot say what failed. Other handles are of no use afterwards.
+    /// handle does it as well, but cannot say what failed. Other handles are of no use afterwards:
+    /// a write through one of them that begins meanwhile is made safe as well, or refused.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Error, Options};
@@ -340,6 +341,8 @@ impl Db {
     /// A failure of the sync or flush, or the one that has made the store read-only before.
     pub fn close(self) -> Result<()> {
         let inner = &self.owner.inner;
+        // First: what other handles write from here on would be acknowledged, and not be safe.
+        inner.end_writes();
         let flushed = if inner.is_read_only() {
             Ok(())
         } else if inner.options.durability == Durability::None {
