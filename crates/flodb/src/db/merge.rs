@@ -9,7 +9,7 @@
 //! lock of the key, and the log has what the memtable has.
 
 use super::background_error::is_retryable;
-use super::read::{ReadPoint, ExpiryQuestion, Target, visit_blob};
+use super::read::{ExpiryQuestion, ReadPoint, Target, visit_blob};
 use super::write::RECORD_BYTES;
 use super::{Db, Inner};
 use crate::batch::{Batch, Write};
@@ -23,7 +23,6 @@ use crate::table::ReadOptions;
 use crate::version::{LEVELS, VersionEdit};
 use keyrack_concurrent::pin;
 use keyrack_store::WriteOptions;
-use std::cell::Cell;
 
 /// So many operands of a key are in a memtable before its value is written.
 const OPERANDS_MAX: usize = 16;
