@@ -1,7 +1,7 @@
 //! Merge operators: whatever is written, flushed, compacted and looked at in between, a key has its
 //! value with its operands on it, in their order.
 
-use crate::disk::{CHANGES, copy, options as on_disk, tables};
+use crate::disk::{CHANGES, copy, flip, options as on_disk, tables};
 use crate::support::{DIR, Model, idle, of_levels, open, rows, stat, try_open, walk};
 use keyrack_flodb::{
     Append, Batch, Change, Clock, Comparator, Counter, Db, Durability, Error, IngestOptions, Iter,
@@ -589,6 +589,40 @@ fn a_table_that_comes_back_from_the_log_has_all_operands() {
     assert!(is_from_log, "{report:?}");
     assert_eq!(number(db.get(b"sum").unwrap()), 4, "{report:?}");
     assert_eq!(number(db.get(b"total").unwrap()), 2);
+}
+
+/// With a table damaged and no manifest, the log comes back over tables that have its operands.
+#[test]
+fn operands_of_the_log_do_not_hide_the_value_that_they_are_in() {
+    let disk = MemFs::new();
+    let options = || Options { segment_bytes: 64 << 10, ..idle() }.merge_operator(Counter);
+    let db = open(&disk, options());
+    db.put(b"sum", &100_i64.to_le_bytes()).unwrap();
+    (0..300_u32).for_each(|n| db.put(&n.to_be_bytes(), &[7; 1000]).unwrap());
+    db.compact_range(None, None).unwrap();
+    for _ in 0..2 {
+        db.merge(b"sum", &one()).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    let before = tables(&disk);
+    db.put(b"zz", b"last").unwrap();
+    db.flush().unwrap();
+    let newest: Vec<_> = tables(&disk).into_iter().filter(|it| !before.contains(it)).collect();
+    assert_eq!(newest.len(), 1);
+    let killed = copy(&disk);
+    drop(db);
+    for entry in killed.list(Path::new(DIR)).unwrap() {
+        if entry.name.to_string_lossy().starts_with("MANIFEST") || entry.name == "CURRENT" {
+            killed.remove_file(&Path::new(DIR).join(&entry.name)).unwrap();
+        }
+    }
+    (0..200).step_by(20).for_each(|at| flip(&killed, &newest[0], at));
+    let report = repair(Arc::new(killed.clone()), Path::new(DIR), &idle()).unwrap();
+    let is_said = report.losses.iter().any(|it| it.to_string().contains("operands"));
+    assert!(is_said, "{report:?}");
+    let db = open(&killed, options());
+    assert_eq!(db.get(b"zz").unwrap().unwrap(), b"last");
+    assert_eq!(number(db.get(b"sum").unwrap()), 102, "{report:?}");
 }
 
 /// A compaction with many tables below is done in parts, which readers and crashes see one by one.

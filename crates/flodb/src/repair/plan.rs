@@ -8,12 +8,13 @@ use super::tables::{Content, Found, Source, TableIo, groups};
 use crate::batch::Write;
 use crate::check::Finding;
 use crate::error::{Error, Result};
-use crate::key::{Comparator, SEQUENCE_MAX, user_of};
+use crate::key::{Comparator, Kind, SEQUENCE_MAX, user_of};
 use crate::manifest::{CURRENT, FileName, FileNumbers, LOCK, LOG_DIR, Manifest, Salvaged, State};
 use crate::open_table::table_path;
 use crate::options::Options;
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
 use keyrack_vfs::Fs;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -389,9 +390,18 @@ impl Planner<'_, '_> {
         // What is lost may be in the log, and with it all that came later.
         let is_merged = !is_whole && log.whole_from() < above;
         let from = if is_merged { log.whole_from() } else { above };
-        let is_wanted = |sequence: u64, _: &Write<'_>| sequence >= from;
+        let has_operands = Cell::new(false);
+        let is_wanted = |sequence: u64, write: &Write<'_>| {
+            has_operands.set(has_operands.get() || write.kind == Kind::Merge);
+            sequence >= from
+        };
         let (tables, log_records) = log::save(self.io, log_dir, None, None, &is_wanted)?;
         if is_merged {
+            if has_operands.get() {
+                let what = "merged with tables that may have some of its operands already; keys \
+                            with operands may have one twice, or not at all";
+                self.losses.push(Finding::damage(log_dir, 0, what));
+            }
             for file in tables {
                 sources.push(self.source_of(&file)?);
             }

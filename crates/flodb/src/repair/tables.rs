@@ -198,7 +198,8 @@ impl TableIo<'_> {
     }
 
     /// Merges tables into new ones, which are for `level`. An entry that is in several of them is
-    /// there once afterwards.
+    /// there once afterwards. An operand goes if a value or tombstone has its number: that one was
+    /// made of it, or at the same moment.
     pub(super) fn merge(&mut self, sources: &[Source], level: usize) -> Result<Vec<Arc<FileMeta>>> {
         let options = ReadOptions { fill_cache: false, ..ReadOptions::default() };
         let mut children = Vec::new();
@@ -212,10 +213,24 @@ impl TableIo<'_> {
         // A range tombstone is not cut here, so it stays with everything that it may remove.
         let table_bytes = if ranges.is_empty() { self.options.table_bytes } else { u64::MAX };
         let mut output = Output::new(self, level, table_bytes);
+        // Operands come before what else has their number.
+        let mut operand: Option<(Vec<u8>, Vec<u8>)> = None;
         entries.seek_first()?;
         while let Some((key, value)) = entries.entry() {
-            output.add(key, value)?;
+            if let Some((held, value)) = operand.take()
+                && !is_replaced(&held, key)
+            {
+                output.add(&held, &value)?;
+            }
+            if parse(key).is_some_and(|entry| entry.kind == Kind::Merge) {
+                operand = Some((key.to_vec(), value.to_vec()));
+            } else {
+                output.add(key, value)?;
+            }
             entries.next()?;
+        }
+        if let Some((held, value)) = operand {
+            output.add(&held, &value)?;
         }
         ranges.sort_by(|a, b| (a.sequence, &a.begin).cmp(&(b.sequence, &b.begin)));
         ranges.dedup();
@@ -255,6 +270,13 @@ impl Source {
         }
         Ok(Source { path: path.to_owned(), file: Arc::new(file), high })
     }
+}
+
+/// Whether `next`, the entry after an operand, is something else with its key and number.
+fn is_replaced(operand: &[u8], next: &[u8]) -> bool {
+    parse(operand).zip(parse(next)).is_some_and(|(operand, next)| {
+        (operand.user, operand.sequence) == (next.user, next.sequence) && next.kind != Kind::Merge
+    })
 }
 
 /// The ranges that a table removes.
