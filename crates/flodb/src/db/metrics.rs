@@ -67,6 +67,7 @@ const DESCRIBED: &[(&str, MetricKind, &str, &str)] = &[
     ("writer_waits", Counter, "waits", "writes that waited for flushes or compactions"),
     ("writer_sorts", Counter, "sorts", "unsorted tails of memtables that were sorted ahead"),
     ("filtered_entries", Counter, "entries", "entries that the drop filter removed"),
+    ("expired_entries", Counter, "entries", "expired values that were removed"),
     ("table_reads", Counter, "calls", "reads of files of tables for lookups"),
     ("table_bytes_read", Counter, "bytes", "what those reads read"),
     ("table_reads_ahead", Counter, "calls", "reads of files of tables for scans and compactions"),
@@ -75,6 +76,8 @@ const DESCRIBED: &[(&str, MetricKind, &str, &str)] = &[
     ("reads_ordered", Counter, "reads", "point reads answered by the order of a memtable"),
     ("reads_tables", Counter, "reads", "point reads answered by tables"),
     ("reads_nowhere", Counter, "reads", "point reads of keys that are nowhere"),
+    ("prefix_filters_asked", Counter, "tables", "tables whose prefix filter a scan asked"),
+    ("prefix_filters_refused", Counter, "tables", "tables that a scan left out by their filter"),
     ("cache_blocks", Gauge, "blocks", "blocks in the cache"),
     ("cache_bytes", Gauge, "bytes", "blocks in the cache"),
     ("cache_hits", Counter, "blocks", "blocks that were found in the cache"),
@@ -149,6 +152,7 @@ fn pattern_of(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::options::Options;
+    use crate::prefix_extractor::PrefixExtractor;
     use keyrack_vfs::MemFs;
     use std::collections::BTreeSet;
     use std::path::Path;
@@ -161,6 +165,7 @@ mod tests {
         let names: BTreeSet<_> = DESCRIBED.iter().map(|(name, ..)| *name).collect();
         assert_eq!(names.len(), DESCRIBED.len(), "a name is described twice");
         let options = Options::new().counts_reads(true).blob_bytes_min(1024);
+        let options = options.prefix_extractor(PrefixExtractor::Fixed(1));
         let db = Db::open_in(Arc::new(MemFs::new()), Path::new("/store"), options).unwrap();
         for round in 0..3_u8 {
             db.put(&[round], &[7; 4_000]).unwrap();
