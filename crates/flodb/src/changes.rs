@@ -58,6 +58,8 @@ pub struct Changes {
     reached: Position,
     /// What a wait has found.
     pending: Option<CommittedBatch>,
+    /// Where a record begins that the tail has passed, and that holds no batch.
+    damaged: Option<u64>,
 }
 
 impl Db {
@@ -159,7 +161,8 @@ impl Db {
         }
         self.begin_feed()?;
         let tail = inner.write_path.log.tail(from.into())?;
-        Ok(Changes { db: self.clone(), tail, is_synced: false, reached: from, pending: None })
+        let (db, is_synced, pending, damaged) = (self.clone(), false, None, None);
+        Ok(Changes { db, tail, is_synced, reached: from, pending, damaged })
     }
 }
 
@@ -257,23 +260,40 @@ impl Changes {
 
     /// The next change, if there is one.
     fn read(&mut self) -> Result<Option<CommittedBatch>> {
+        if let Some(lsn) = self.damaged {
+            return Err(self.no_batch(lsn));
+        }
+        let mut entry = self.entry()?;
         let inner = self.db.inner();
-        let bound = inner.feed_bound(self.is_synced, self.tail.lsn())?;
-        let entry = self.tail.next(&inner.write_path.log, bound).map_err(|error| {
+        if entry.is_none() && self.is_synced && self.tail.lsn() < inner.write_path.log.position() {
+            inner.sync_for_feed()?;
+            entry = self.entry()?;
+        }
+        let Some(Entry { lsn, end, payload }) = entry else { return Ok(None) };
+        let Some(batch) = Batch::from_payload(payload) else {
+            self.damaged = Some(lsn);
+            return Err(self.no_batch(lsn));
+        };
+        let time = self.tail.time().map(TimeMark::from);
+        Ok(Some(CommittedBatch { position: end.into(), batch, time }))
+    }
+
+    /// The next record that it may give by now.
+    fn entry(&mut self) -> Result<Option<Entry>> {
+        let inner = self.db.inner();
+        let bound = inner.feed_bound(self.is_synced);
+        self.tail.next(&inner.write_path.log, bound).map_err(|error| {
             // After a failed sync nobody can tell what the files have of what was not synced.
             match (inner.check_poison(), Error::from(error)) {
                 (Err(failure), Error::Corruption { .. }) => failure,
                 (_, error) => error,
             }
-        })?;
-        let Some(entry) = entry else { return Ok(None) };
-        let Entry { lsn, end, payload } = entry;
-        let Some(batch) = Batch::from_payload(payload) else {
-            let what = format!("the whole record at position {lsn} does not hold a batch");
-            return Err(Error::corruption(&inner.dir.join(LOG_DIR), 0, what));
-        };
-        let time = self.tail.time().map(TimeMark::from);
-        Ok(Some(CommittedBatch { position: end.into(), batch, time }))
+        })
+    }
+
+    fn no_batch(&self, lsn: u64) -> Error {
+        let what = format!("the whole record at position {lsn} does not hold a batch");
+        Error::corruption(&self.db.inner().dir.join(LOG_DIR), 0, what)
     }
 }
 
@@ -410,5 +430,76 @@ impl CommittedBatch {
     #[must_use]
     pub fn time(&self) -> Option<TimeMark> {
         self.time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use keyrack_vfs::{Fault, FaultFs, FaultPlan, MemFs, Operation};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_record_that_holds_no_batch_is_not_passed_by() {
+        let fs = Arc::new(MemFs::new());
+        let db = Db::open_in(fs, Path::new("/store"), Options::new()).unwrap();
+        db.put(b"before", b"1").unwrap();
+        let mut record = db.inner().write_path.log.reserve(1).unwrap();
+        record.write(&[&[0xff]]).unwrap();
+        record.publish();
+        db.put(b"after", b"2").unwrap();
+        let mut changes = db.changes(Position::START).unwrap();
+        assert_eq!(changes.next().unwrap().unwrap().len(), 1);
+        let reached = changes.reached();
+        for _ in 0..2 {
+            let error = changes.next().unwrap().unwrap_err();
+            assert!(matches!(error, Error::Corruption { .. }), "{error}");
+            assert_eq!(changes.reached(), reached);
+        }
+    }
+
+    #[test]
+    fn a_synced_feed_does_not_sync_for_each_change() {
+        let fs = Arc::new(MemFs::new());
+        let db = Db::open_in(fs, Path::new("/store"), Options::new()).unwrap();
+        let mut changes = db.changes(Position::START).unwrap().synced();
+        let syncs = || db.inner().write_path.log.stats().flushes;
+        for _ in 0..9 {
+            db.put(b"key", b"value").unwrap();
+        }
+        let before = syncs();
+        for _ in 0..9 {
+            assert!(changes.next().unwrap().is_ok());
+            db.put(b"key", b"value").unwrap();
+        }
+        assert_eq!(syncs(), before + 1);
+        assert_eq!(changes.map(Result::unwrap).count(), 9);
+        assert_eq!(syncs(), before + 2);
+    }
+
+    #[test]
+    fn a_feed_that_cannot_sync_for_now_leaves_the_store_writable() {
+        for durability in [Durability::Os, Durability::Sync] {
+            let disk = MemFs::new();
+            let options = || Options { durability, ..Options::new() };
+            let dir = Path::new("/store");
+            let db = Db::open_in(Arc::new(disk.clone()), dir, options()).unwrap();
+            db.put(b"before", b"1").unwrap();
+            // As its process left it: what was recovered may not be durable.
+            let fs = FaultFs::new(Arc::new(disk.process_crash_image()));
+            let db = Db::open_in(Arc::new(fs.clone()), dir, options()).unwrap();
+            fs.arm(FaultPlan::from_then_on(1, Fault::Io).only(&[Operation::Open]));
+            let read = |db: &Db| {
+                let change = db.changes(Position::START)?.synced().next().transpose()?;
+                Ok(change.map_or(0, |change| change.len()))
+            };
+            let error: Error = read(&db).unwrap_err();
+            assert!(matches!(error, Error::Io(_)), "{error}");
+            fs.disarm();
+            db.put(b"after", b"2").unwrap();
+            assert_eq!(read(&db).unwrap(), 1);
+        }
     }
 }

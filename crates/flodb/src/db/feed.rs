@@ -230,19 +230,27 @@ impl Inner {
         }
     }
 
-    /// Up to where a feed that is at `from` may read. `synced` feeds sync what there is for that.
-    pub(crate) fn feed_bound(&self, synced: bool, from: u64) -> Result<u64> {
+    /// Up to where a feed may read now.
+    pub(crate) fn feed_bound(&self, synced: bool) -> u64 {
         let log = &self.write_path.log;
-        let is_sync = self.options.durability == Durability::Sync;
-        if synced && !is_sync && from < log.position() {
-            let synced = log.sync(log.published()).map_err(Error::from);
-            synced.inspect_err(|error| self.poison(error))?;
-        }
         let end = log.position();
-        if !synced && !is_sync {
-            return Ok(end);
+        match synced || self.options.durability == Durability::Sync {
+            true => end.min(log.position_of(log.synced())),
+            false => end,
         }
-        Ok(end.min(log.position_of(log.synced())))
+    }
+
+    /// Syncs what there is. A failure that the next call may not meet is none of the writers'.
+    pub(crate) fn sync_for_feed(&self) -> Result<()> {
+        let log = &self.write_path.log;
+        let synced = log.sync(log.published()).map_err(Error::from);
+        synced.inspect_err(|error| {
+            if matches!(error, Error::Poisoned(_)) {
+                self.poison(error);
+            }
+        })?;
+        self.feeds.synced();
+        Ok(())
     }
 
     /// Marks the time. Returns where the mark ends, unless the log has no place for it now.
@@ -270,7 +278,7 @@ impl Db {
         }
         if inner.options.durability == Durability::Sync {
             // Recovered records may not be on the disk yet.
-            inner.sync_if_asked(inner.write_path.log.published(), WriteOptions::default())?;
+            inner.sync_for_feed()?;
         }
         match &self.owner.background {
             Some(background) => background.start_clock(),

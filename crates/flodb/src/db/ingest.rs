@@ -341,7 +341,7 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     synced.inspect_err(|error| inner.poison(error))?;
     let mut record = inner.write_path.log.reserve(NO_WRITES.len())?;
     record.write(&[NO_WRITES])?;
-    let sequence = record.lsn();
+    let (sequence, end) = (record.lsn(), record.end());
 
     let mut tables = Vec::new();
     for (table, number) in taken.iter().zip(&placed.numbers) {
@@ -376,6 +376,10 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     record.publish();
     inner.feeds.published(inner);
     inner.wake_background();
+    // The tables are durable, so their place in the feed has to be.
+    let synced = inner.write_path.log.sync(end).map_err(Error::from);
+    synced.inspect_err(|error| inner.poison(error))?;
+    inner.feeds.synced();
     Ok(())
 }
 

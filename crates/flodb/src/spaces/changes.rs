@@ -8,7 +8,7 @@
 //! The log has keys with the ids of their spaces, and the catalog changes by writes as all others
 //! do. So a feed learns the names as it reads. It begins with those of the spaces that there are.
 //! The name of one that was dropped since is in the batch that drops it, which comes later in the
-//! log: a second feed looks for it when its first write is met.
+//! log: a second feed looks for all of those, once, when the first write to one of them is met.
 
 use super::order::Prefix;
 use super::space::KeySpace;
@@ -29,10 +29,17 @@ pub struct SpacesChanges {
     changes: Changes,
     /// To look for the names of dropped spaces.
     db: Db,
-    names: HashMap<u32, Arc<str>>,
+    /// By id. None once the space is dropped.
+    names: HashMap<u32, Option<Arc<str>>>,
+    /// Whether the names of those that are dropped later in the log were looked for.
+    is_searched: bool,
     /// The id of the only space that is shown.
     only: Option<u32>,
+    /// The change that comes next, with what is known of its writes.
+    begun: Option<SpacesChange>,
     pending: Option<SpacesChange>,
+    /// Behind what it gave or passed over.
+    reached: Position,
 }
 
 /// A batch of writes that a store with key spaces has applied.
@@ -103,9 +110,9 @@ impl Spaces {
     pub fn changes(&self, from: Position) -> Result<SpacesChanges> {
         let changes = self.db.changes(from)?;
         let known = self.shared.known();
-        let names = known.spaces.iter().map(|(name, (entry, _))| (entry.id, Arc::from(&name[..])));
-        let names = names.collect();
-        Ok(SpacesChanges { changes, db: self.db.clone(), names, only: None, pending: None })
+        let named = |name: &String| Some(Arc::from(&name[..]));
+        let names = known.spaces.iter().map(|(name, (entry, _))| (entry.id, named(name)));
+        Ok(SpacesChanges::new(changes, self.db.clone(), names.collect(), None))
     }
 
     /// The position behind everything that is visible now, see [`Db::position`].
@@ -150,12 +157,23 @@ impl KeySpace {
         let (changes, db) = (self.db.changes(from)?, self.db.clone());
         let name: Arc<str> = Arc::from(&self.space.name[..]);
         let only = Prefix::id_of(self.space.prefix.low()).map(|(id, _)| id);
-        let names = only.map(|id| (id, name)).into_iter().collect();
-        Ok(SpacesChanges { changes, db, names, only, pending: None })
+        let names = only.map(|id| (id, Some(name))).into_iter().collect();
+        Ok(SpacesChanges::new(changes, db, names, only))
     }
 }
 
 impl SpacesChanges {
+    fn new(
+        changes: Changes,
+        db: Db,
+        names: HashMap<u32, Option<Arc<str>>>,
+        only: Option<u32>,
+    ) -> SpacesChanges {
+        let reached = changes.reached();
+        let (begun, pending, is_searched) = (None, None, false);
+        SpacesChanges { changes, db, names, is_searched, only, begun, pending, reached }
+    }
+
     /// As [`Changes::synced`].
     ///
     /// ```
@@ -196,7 +214,7 @@ impl SpacesChanges {
         Ok(self.pending.is_some())
     }
 
-    /// As [`Changes::reached`].
+    /// Behind the last change that it gave, or passed over since then, as [`Changes::reached`].
     ///
     /// ```
     /// # use keyrack_flodb::{Options, Spaces};
@@ -207,22 +225,52 @@ impl SpacesChanges {
     /// ```
     #[must_use]
     pub fn reached(&self) -> Position {
-        self.changes.reached()
+        self.reached
     }
 
+    /// The next change with something to show, among those that there were at the call: others may
+    /// be made as fast as they are passed over.
     fn read(&mut self) -> Result<Option<SpacesChange>> {
-        // Until there is one with something to show.
-        loop {
-            let Some(change) = self.changes.next().transpose()? else { return Ok(None) };
-            let mut shown = Vec::new();
-            for write in change.writes() {
-                shown.push(self.show(&change, write)?);
+        let bound = self.db.position();
+        while self.begin()? {
+            let begun = self.complete()?;
+            let is_empty = begun.shown.iter().all(|shown| matches!(shown, Shown::Nothing));
+            if !is_empty || begun.is_ingestion() {
+                return Ok(Some(begun));
             }
-            let is_empty = shown.iter().all(|shown| matches!(shown, Shown::Nothing));
-            if !is_empty || change.is_ingestion() {
-                return Ok(Some(SpacesChange { change, shown }));
+            self.reached = begun.position();
+            if self.reached >= bound {
+                break;
             }
         }
+        Ok(None)
+    }
+
+    /// Whether there is a change that comes next.
+    fn begin(&mut self) -> Result<bool> {
+        if self.begun.is_none() {
+            let change = self.changes.next().transpose()?;
+            self.begun = change.map(|change| SpacesChange { change, shown: Vec::new() });
+        }
+        Ok(self.begun.is_some())
+    }
+
+    /// Finds what the writes of the change are that was begun. After an error it still is.
+    fn complete(&mut self) -> Result<SpacesChange> {
+        let mut begun = self.begun.take().expect("the caller has begun one");
+        let mut failure = None;
+        for write in begun.change.writes().skip(begun.shown.len()) {
+            match self.show(&begun.change, write) {
+                Ok(shown) => begun.shown.push(shown),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        let Some(error) = failure else { return Ok(begun) };
+        self.begun = Some(begun);
+        Err(error)
     }
 
     /// What a write is, and what it says about names.
@@ -231,7 +279,7 @@ impl SpacesChanges {
             BatchWrite::Put { key, value } => {
                 if let Some((name, entry)) = catalog::created(key, value) {
                     let name: Arc<str> = Arc::from(name);
-                    self.names.insert(entry.id, Arc::clone(&name));
+                    self.names.insert(entry.id, Some(Arc::clone(&name)));
                     let is_shown = self.only.is_none_or(|only| only == entry.id);
                     return Ok(match is_shown {
                         true => Shown::Created(name, entry.order),
@@ -242,9 +290,9 @@ impl SpacesChanges {
             }
             BatchWrite::Delete { key } => {
                 if let Some(name) = catalog::name_of(key) {
-                    let is_shown = self.only.is_none_or(|only| {
-                        catalog::dropped_in(change.writes()).is_some_and(|(id, _)| id == only)
-                    });
+                    let id = catalog::dropped_in(change.writes()).map(|(id, _)| id);
+                    let is_shown = self.only.is_none_or(|only| id == Some(only));
+                    self.names.extend(id.map(|id| (id, None)));
                     let dropped = Shown::Dropped(Arc::from(name));
                     return Ok(if is_shown { dropped } else { Shown::Nothing });
                 }
@@ -260,23 +308,22 @@ impl SpacesChanges {
         if id == 0 || is_all || is_bound || self.only.is_some_and(|only| only != id) {
             return Ok(Shown::Nothing);
         }
-        if !self.names.contains_key(&id) {
-            self.find_name(id, change.position())?;
+        if !self.is_searched && !self.names.contains_key(&id) {
+            self.find_names(change.position())?;
         }
-        let name = self.names.get(&id).map(Arc::clone);
+        let name = self.names.get(&id).and_then(Clone::clone);
         Ok(name.map_or(Shown::Nothing, |name| Shown::Write(name, prefix)))
     }
 
-    /// Looks for the name of a space that is dropped after `from`.
-    fn find_name(&mut self, id: u32, from: Position) -> Result<()> {
+    /// Looks for the names of all spaces that are dropped after `from`. No other id will have a
+    /// name that is not known: that of a space that is made later comes first.
+    fn find_names(&mut self, from: Position) -> Result<()> {
         for change in self.db.changes(from)? {
             if let Some((dropped, name)) = catalog::dropped_in(change?.writes()) {
-                self.names.entry(dropped).or_insert_with(|| Arc::from(name));
-                if dropped == id {
-                    return Ok(());
-                }
+                self.names.entry(dropped).or_insert_with(|| Some(Arc::from(name)));
             }
         }
+        self.is_searched = true;
         Ok(())
     }
 }
@@ -285,10 +332,15 @@ impl Iterator for SpacesChanges {
     type Item = Result<SpacesChange>;
 
     fn next(&mut self) -> Option<Result<SpacesChange>> {
-        match self.pending.take() {
-            Some(change) => Some(Ok(change)),
-            None => self.read().transpose(),
-        }
+        let change = match self.pending.take() {
+            Some(change) => change,
+            None => match self.read().transpose()? {
+                Ok(change) => change,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        self.reached = change.position();
+        Some(Ok(change))
     }
 }
 
@@ -376,6 +428,37 @@ fn without(write: BatchWrite<'_>, prefix: usize) -> BatchWrite<'_> {
         BatchWrite::Delete { key } => BatchWrite::Delete { key: &key[prefix..] },
         BatchWrite::DeleteRange { from, to } => {
             BatchWrite::DeleteRange { from: &from[prefix..], to: &to[prefix..] }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+    use crate::key::Comparator;
+    use crate::options::Options;
+    use keyrack_store::WriteOptions;
+    use keyrack_vfs::MemFs;
+    use std::path::Path;
+
+    #[test]
+    fn a_write_behind_the_drop_of_its_space_is_not_shown() {
+        let (fs, dir) = (Arc::new(MemFs::new()), Path::new("/store"));
+        let spaces = Spaces::open_in(fs, dir, Options::new(), &[]).unwrap();
+        let times = spaces.create("times", &Comparator::Bytewise).unwrap();
+        let begin = spaces.position();
+        times.put(b"late", b"y").unwrap();
+        spaces.drop_space("times").unwrap();
+        let dropped = spaces.position();
+        // As by a thread that asked for the space before the drop, and writes after it.
+        let mut batch = Batch::new();
+        batch.put(&[times.space.prefix.low(), b"too late"].concat(), b"z");
+        spaces.db.write(&batch, WriteOptions::default()).unwrap();
+        for (from, expected) in [(begin, 2), (dropped, 0)] {
+            let mut changes = spaces.changes(from).unwrap();
+            assert_eq!(changes.by_ref().map(Result::unwrap).count(), expected);
+            assert_eq!(changes.reached(), spaces.position());
         }
     }
 }

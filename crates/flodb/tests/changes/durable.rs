@@ -2,10 +2,13 @@
 
 use super::{apply, drain, keeping};
 use crate::support::{Model, open, rows, try_open};
-use keyrack_flodb::{Batch, Db, Durability, Error, Options, Position, Result, WriteOptions};
+use keyrack_flodb::{
+    Batch, Db, Durability, Error, IngestOptions, Options, Position, Result, SstWriter, WriteOptions,
+};
 use keyrack_testkit::camera::POLICIES;
 use keyrack_testkit::random::{Announced, Draw, successive_seeds};
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs};
+use std::path::Path;
 use std::sync::Arc;
 
 fn commit(db: &Db, draw: &mut Draw) -> Result<()> {
@@ -186,6 +189,29 @@ fn the_log_that_is_kept_has_no_hole_after_a_power_loss() {
             disk = image;
         }
         assert!(!model.is_empty());
-        assert!(disk.exists(std::path::Path::new("/store/log")).unwrap());
+        assert!(disk.exists(Path::new("/store/log")).unwrap());
+    }
+}
+
+#[test]
+fn an_ingestion_is_given_at_once_and_survives_a_power_loss() {
+    for durability in [Durability::Sync, Durability::Os] {
+        let options = || Options { durability, ..keeping() };
+        let disk = MemFs::new();
+        let db = open(&disk, options());
+        db.put(b"before", b"1").unwrap();
+        let mut changes = db.changes(db.position()).unwrap();
+        let begin = changes.reached();
+        let mut table = SstWriter::create(&disk, Path::new("/new.sst"), db.options()).unwrap();
+        table.put(b"taken in", b"2").unwrap();
+        table.finish().unwrap();
+        db.ingest(&["/new.sst"], IngestOptions::default()).unwrap();
+        assert!(changes.next().expect("nothing else comes").unwrap().is_ingestion());
+        for policy in POLICIES {
+            let db = open(&disk.crash_image(7, policy), options());
+            assert!(db.contains_key(b"taken in").unwrap());
+            let found = drain(&mut db.changes(begin).unwrap());
+            assert_eq!(found.iter().filter(|it| it.is_ingestion()).count(), 1, "{policy:?}");
+        }
     }
 }

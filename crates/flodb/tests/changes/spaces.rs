@@ -2,9 +2,9 @@
 
 use super::keeping;
 use crate::support::backwards;
-use keyrack_flodb::{BatchWrite, Comparator, Position, SpaceWrite, Spaces, SpacesBatch};
+use keyrack_flodb::{BatchWrite, Comparator, Options, Position, SpaceWrite, Spaces, SpacesBatch};
 use keyrack_flodb::{SpacesChanges, WriteOptions};
-use keyrack_vfs::MemFs;
+use keyrack_vfs::{Fault, FaultFs, FaultPlan, MemFs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,4 +100,65 @@ fn a_wait_gives_what_is_shown() {
     assert_eq!(told(&mut changes), ["users.b=2"]);
     // A time mark may be behind it.
     assert!(changes.reached() <= spaces.position());
+}
+
+#[test]
+fn a_change_whose_name_cannot_be_read_now_is_given_by_the_next_call() {
+    let mut at = 1;
+    loop {
+        let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+        let options = Options { compaction_threads: 0, ..keeping() };
+        let dir = Path::new("/store");
+        let spaces = Spaces::open_in(fs.clone(), dir, options, &[backwards()]).unwrap();
+        let users = spaces.create("users", &Comparator::Bytewise).unwrap();
+        let times = spaces.create("times", &Comparator::Bytewise).unwrap();
+        let begin = spaces.position();
+        times.put(b"late", b"y").unwrap();
+        users.put(b"ada", b"36").unwrap();
+        spaces.drop_space("times").unwrap();
+        let mut changes = spaces.changes(begin).unwrap();
+        fs.arm(FaultPlan::once(at, Fault::Io));
+        let mut found = Vec::new();
+        let mut failures = 0;
+        // After an error the next call goes on.
+        for change in changes.by_ref().take(10) {
+            match change {
+                Ok(change) => found.push(change.writes().count()),
+                Err(_) => failures += 1,
+            }
+        }
+        assert_eq!(found, [1, 1, 1], "operation {at}");
+        assert!(failures <= 1);
+        if fs.injected() == 0 {
+            break;
+        }
+        at += 1;
+    }
+    assert!(at > 2, "{at}");
+}
+
+#[test]
+fn a_wait_does_not_move_what_was_reached() {
+    let spaces = open(&MemFs::new());
+    let users = spaces.create("users", &Comparator::Bytewise).unwrap();
+    let begin = spaces.position();
+    let mut changes = users.changes(begin).unwrap();
+    users.put(b"ada", b"36").unwrap();
+    assert!(changes.wait(Duration::ZERO).unwrap());
+    assert_eq!(changes.reached(), begin, "nobody has got the change");
+    assert_eq!(told(&mut users.changes(changes.reached()).unwrap()), ["users.ada=36"]);
+    let change = changes.next().unwrap().unwrap();
+    assert_eq!(changes.reached(), change.position());
+}
+
+#[test]
+fn what_a_feed_passes_over_is_reached() {
+    let spaces = open(&MemFs::new());
+    let users = spaces.create("users", &Comparator::Bytewise).unwrap();
+    let others = spaces.create("others", &Comparator::Bytewise).unwrap();
+    let mut changes = users.changes(spaces.position()).unwrap();
+    others.put(b"a", b"1").unwrap();
+    let position = spaces.position();
+    assert!(changes.next().is_none());
+    assert_eq!(changes.reached(), position);
 }
