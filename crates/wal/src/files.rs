@@ -150,6 +150,8 @@ pub(crate) struct Files {
     /// Where the first segment since the log was opened begins, and where the log ended before it.
     first_start: u64,
     recovered_end: u64,
+    /// Where the recovery began to read. What is below in its segment may never have been synced.
+    read_from: u64,
     pub(crate) allocator: SegmentAllocator<Turns>,
     creator: Mutex<Creator>,
     /// The segments after the current one that were created ahead, in order. Pushed under the lock
@@ -185,6 +187,9 @@ impl Files {
         let lowest = kept.first_key_value().map(|(_, kept)| kept.previous_end);
         let lowest = lowest.or(live.first_key_value().map(|(_, entry)| entry.previous_end));
         let kept_from = lowest.unwrap_or(found.previous_end);
+        // Nobody synced what is below for readers of the past.
+        let is_kept = options.retention.keeps();
+        let kept_from = if is_kept { kept_from } else { kept_from.max(found.from) };
         let unsealed = !found.unsynced.is_empty();
         let number = found.next / options.segment_bytes;
         let creator = Creator {
@@ -202,6 +207,7 @@ impl Files {
             epoch: found.epoch,
             first_start: found.next,
             recovered_end: found.previous_end,
+            read_from: found.from,
             allocator: SegmentAllocator::new(number, options.segment_bytes, Turns::default()),
             creator: Mutex::new(creator),
             prepared: Mutex::default(),
@@ -479,9 +485,12 @@ impl Files {
     fn flush(&self, from: u64, to: u64) -> std::result::Result<u64, Arc<keyrack_vfs::Error>> {
         let segments: Vec<_> = {
             let directory = self.directory();
-            let kept = directory.kept.values().map(|kept| &kept.segment);
+            // From the newest down: what is behind the last flush is not looked at.
+            let kept = directory.kept.iter().rev();
+            let kept = kept.take_while(|(start, kept)| *start + kept.bytes > from);
+            let kept: Vec<_> = kept.map(|(_, kept)| &kept.segment).collect();
             let live = directory.live.range(..to).map(|(_, entry)| &entry.segment);
-            kept.chain(live).flatten().cloned().collect()
+            kept.into_iter().rev().chain(live).flatten().cloned().collect()
         };
         for segment in segments.iter().filter(|segment| segment.end() > from) {
             segment.flush(from, to).map_err(|error| self.poison(error))?;
@@ -494,11 +503,12 @@ impl Files {
                 entry.segment = None;
             }
         }
-        directory.kept.range_mut(..to).for_each(|(start, kept)| {
+        let kept = directory.kept.iter_mut().rev();
+        for (start, kept) in kept.take_while(|(start, kept)| *start + kept.bytes > from) {
             if start + kept.bytes <= to {
                 kept.segment = None;
             }
-        });
+        }
         Ok(to)
     }
 
@@ -529,9 +539,13 @@ impl Files {
         let mut directory = self.directory();
         let released = directory.released;
         let held = if retention.held_bytes > 0 { self.holds.lowest() } else { None };
+        let now_ms = wall::unix_ms();
+        if directory.kept.first_key_value()?.1.ended_ms > now_ms {
+            directory.kept.values_mut().for_each(|kept| kept.ended_by(now_ms));
+        }
         let oldest = directory.kept.first_entry()?;
         let start = *oldest.key();
-        if retention.wants((start, oldest.get()), released, held, wall::unix_ms()) {
+        if retention.wants((start, oldest.get()), released, held, now_ms) {
             return None;
         }
         let kept = oldest.remove();

@@ -214,20 +214,22 @@ impl Log {
         }
     }
 
-    /// Writes the time into the log: every record that was published before is below the mark.
-    /// `unix_ms` is in milliseconds since 1970; if an earlier mark of this opening is later, its
-    /// time is written again. Nobody reads the mark but a [`Tail`](crate::Tail); a recovery passes
+    /// Writes the time into the log: every record that was published before is below the mark, and
+    /// none below it was published after that time. `unix_ms` reads the clock, in milliseconds
+    /// since 1970, once they are; if an earlier mark of this opening is later, its time is written
+    /// again. Nobody reads the mark but a [`Tail`](crate::Tail); a recovery passes
     /// over it. Returns its end, and what [`Reservation::publish_asking`] does. With [`Sync::None`]
     /// it does nothing.
     ///
     /// # Errors
     /// As for [`Log::reserve`].
-    pub fn mark_time(&self, unix_ms: u64) -> Result<(u64, bool)> {
+    pub fn mark_time(&self, unix_ms: impl FnOnce() -> u64) -> Result<(u64, bool)> {
         let Backing::Files(files) = &self.core.backing else {
             return Ok((self.published(), false));
         };
-        let unix_ms = files.later_of(unix_ms);
         let mut place = self.reserve(TIME_BYTES)?;
+        self.core.published.wait_for(place.publish_from);
+        let unix_ms = files.later_of(unix_ms());
         let synced = files.group.synced();
         let write =
             |segment: &crate::segment::Segment| segment.write_time(place.lsn, synced, unix_ms);
@@ -249,6 +251,14 @@ impl Log {
         match &self.core.backing {
             Backing::Nothing(_) => Around::default(),
             Backing::Files(files) => files.around(lsn),
+        }
+    }
+
+    /// Where the recovery began to read.
+    pub(crate) fn read_from(&self) -> u64 {
+        match &self.core.backing {
+            Backing::Nothing(_) => 0,
+            Backing::Files(files) => files.read_from(),
         }
     }
 

@@ -24,7 +24,7 @@
 //! highest one, recovery searches the bytes after the end for whole records. Otherwise the bytes
 //! after the end are what a crash left. They were not synced, and are dropped and reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use keyrack_vfs::Fs;
@@ -73,6 +73,8 @@ pub(crate) struct Unsynced {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) report: Recovered,
+    /// Where reading began.
+    pub(crate) from: u64,
     /// Where the next segment begins.
     pub(crate) next: u64,
     /// The `previous_end` of its header.
@@ -132,22 +134,27 @@ pub(crate) fn recover<E: From<Error>>(
     // A last segment without records may have been created ahead. It is skipped, and the next
     // segment takes over its `previous_end`.
     let lowest = chain.first().cloned();
+    let is_closed = chain.last().is_some_and(|info| info.seal.is_some_and(|it| it.end == lsn));
     let mut previous_end = lsn;
     if let Some(empty) = chain.pop_if(|last| last.start() == lsn) {
         previous_end = empty.header.previous_end;
     }
-    let next = next_start(top.max(lsn), options)?;
+    // What lies behind the end may have been used to its last byte, and the end of a record that
+    // was lost is not to become the beginning of a segment.
+    let used = if lsn < top && !is_closed { top + 1 } else { top.max(lsn) };
+    let next = next_start(used, options)?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
     let live: BTreeMap<_, _> = chain.iter().map(|info| (info.start(), info.header)).collect();
     let lowest = lowest.filter(|_| options.retention.keeps());
     let kept = lowest.map(|lowest| kept_below(fs, dir, &starts, &lowest, options.id));
     // Without retention nothing is.
     let kept = kept.unwrap_or_default();
-    let is_used =
-        |start: &u64| live.contains_key(start) || kept.iter().any(|(kept, _)| kept == start);
+    let kept_starts: BTreeSet<_> = kept.iter().map(|(start, _)| *start).collect();
+    let is_used = |start: &u64| live.contains_key(start) || kept_starts.contains(start);
     let unused = starts.iter().filter(|start| !is_used(start));
     Ok(Found {
         report,
+        from,
         next,
         previous_end,
         synced: if unsynced.is_empty() { next } else { synced.clamp(from, lsn) },

@@ -14,6 +14,10 @@
 //! **After an opening** the chain is followed down beyond the LSN from which the recovery reads. A
 //! segment that is missing, or is not whole, ends it: nothing depends on what is kept. When the
 //! last record of such a segment was written, its file says by the time of its last change.
+//!
+//! **A clock that is set** forward by a day makes what is kept a day older at once. Set back, it
+//! makes what is kept as old as at that moment at most: it stays that much longer, and not until
+//! the clock has caught up.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -41,6 +45,13 @@ pub(crate) struct Kept {
     pub(crate) ended_ms: u64,
     /// The mapping, while some of it may be unsynced.
     pub(crate) segment: Option<Arc<Segment>>,
+}
+
+impl Kept {
+    /// A segment has ended by now. If its time is later, the clock was set back since.
+    pub(crate) fn ended_by(&mut self, now_ms: u64) {
+        self.ended_ms = self.ended_ms.min(now_ms);
+    }
 }
 
 impl Retention {
@@ -187,6 +198,16 @@ mod tests {
         assert_eq!(wants(of(2_000, 10), None, 40_001), [4_000]);
         assert_eq!(wants(of(1_000, 10), None, 40_000), [4_000]);
         assert_eq!(wants(of(0, u64::MAX), None, u64::MAX), [1_000, 2_000, 3_000, 4_000]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_keep_the_log_for_ever() {
+        let retention = Retention { bytes: 0, seconds: 10, held_bytes: 0 };
+        let mut kept = Kept { bytes: 1, previous_end: 0, ended_ms: 1 << 50, segment: None };
+        for now_ms in [70_000, 80_000, 80_001] {
+            kept.ended_by(now_ms);
+            assert_eq!(retention.wants((0, &kept), 1, None, now_ms), now_ms <= 80_000);
+        }
     }
 
     #[test]

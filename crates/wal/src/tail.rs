@@ -225,8 +225,10 @@ impl Tail {
             let end = around.next.map_or(end, |(_, previous_end)| previous_end);
             return if from == end { Ok(()) } else { Err(Error::NotWritten { lsn: from, end }) };
         };
-        // From the first record of the segment on, so that it is known where they end.
-        self.lsn = start;
+        // From the first record of the segment on, so that it is known where they end. A recovery
+        // that began within it knows nothing of those below.
+        let read_from = log.read_from();
+        self.lsn = if read_from <= from { start.max(read_from) } else { start };
         while self.lsn < from {
             let before = self.lsn;
             let found = self.step(log, end)?;

@@ -75,7 +75,7 @@ fn time_marks_are_passed_and_no_recovery_sees_them() {
     let mut tail = log.tail(0).unwrap();
     assert_eq!(tail.time(), None);
     append(&log, b"one").unwrap();
-    log.mark_time(5_000).unwrap();
+    log.mark_time(|| 5_000).unwrap();
     let marked = log.position();
     append(&log, b"two").unwrap();
     assert_eq!(tail.next(&log, log.position()).unwrap().unwrap().payload, b"one");
@@ -84,7 +84,7 @@ fn time_marks_are_passed_and_no_recovery_sees_them() {
     let time = tail.time().unwrap();
     assert_eq!((time.end, time.unix_ms), (marked, 5_000));
     // The clock was set back.
-    log.mark_time(4_000).unwrap();
+    log.mark_time(|| 4_000).unwrap();
     assert_eq!(tail.next(&log, log.position()).unwrap(), None);
     assert_eq!(tail.time().unwrap().unix_ms, 5_000);
     assert_eq!(tail.time().unwrap().end, log.position());
@@ -168,7 +168,7 @@ fn positions_mean_the_same(seed: u64) {
                     history.ends.push(end);
                 }
             }
-            6 => _ = log.mark_time(draw.below(1_000)).unwrap(),
+            6 => _ = log.mark_time(|| draw.below(1_000)).unwrap(),
             7 => log.sync(log.published()).unwrap(),
             8 => {
                 // As a caller does that keeps the log: durable first.
@@ -433,4 +433,70 @@ fn segments_age_and_go() {
     assert_eq!(log.stats().kept_segments, 3);
     log.expire().unwrap();
     assert_eq!(log.stats().kept_segments, 0);
+}
+
+#[test]
+fn a_time_mark_reads_the_clock_when_everything_below_is_published() {
+    let (log, _) = open(&new_disk(), small());
+    for _ in 0..100 {
+        let place = log.reserve(3).unwrap();
+        let end = place.end();
+        std::thread::scope(|scope| {
+            let marks = scope.spawn(|| {
+                let read = || {
+                    assert!(log.published() >= end, "a later record would be below this time");
+                    7
+                };
+                log.mark_time(read).unwrap()
+            });
+            place.publish();
+            assert!(marks.join().unwrap().0 > end);
+        });
+    }
+}
+
+#[test]
+fn what_a_recovery_passed_over_is_not_kept_and_no_damage() {
+    for keeps in [false, true] {
+        let retention = if keeps { EVERYTHING } else { Retention::default() };
+        let disk = new_disk();
+        let (log, _) = open(&disk, small());
+        let (first, end) = append(&log, &[1; 100]).unwrap();
+        let (from, _) = append(&log, b"two").unwrap();
+        let (last, position) = append(&log, b"three").unwrap();
+        log.sync(position).unwrap();
+        drop(log);
+        // A power loss has taken what nobody had synced, and needs no more.
+        let path = segments(&disk).pop().unwrap();
+        file(&disk, &path).write_at(4_096 + first % 4_096, &[0; 64]).unwrap();
+        let (log, _, found) = open_from(&disk, from, keeping(retention)).unwrap();
+        assert_eq!((found.len(), end), (2, from));
+        for at in [from, last] {
+            let records = rest(&mut log.tail(at).unwrap(), &log).unwrap();
+            assert_eq!(records.last().unwrap().1, b"three");
+        }
+        if !keeps {
+            let error = log.tail(0).unwrap_err();
+            assert!(matches!(error, Error::NotKept { first, .. } if first == from), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_lost_record_is_no_position_of_the_next_segment() {
+    let disk = new_disk();
+    let (log, _) = open(&disk, small());
+    let (begin, synced) = append(&log, &[1; 8]).unwrap();
+    log.sync(synced).unwrap();
+    // What a power loss leaves of it: nothing behind what was synced.
+    let image = disk.crash_image(1, POLICIES[0]);
+    let segment_end = synced.next_multiple_of(4_096);
+    let left = (segment_end - synced) as usize;
+    let (lsn, lost) = append(&log, &vec![2; left - ((synced - begin) as usize - 8)]).unwrap();
+    assert_eq!((lsn, lost), (synced, segment_end));
+    let (log, records) = open(&image, small());
+    assert_eq!(records.len(), 1, "the last one is lost");
+    append(&log, b"new").unwrap();
+    let error = log.tail(lost).unwrap_err();
+    assert!(matches!(error, Error::NotWritten { lsn, .. } if lsn == lost), "{error}");
 }

@@ -255,7 +255,7 @@ impl Inner {
 
     /// Marks the time. Returns where the mark ends, unless the log has no place for it now.
     fn mark_time(&self) -> Option<u64> {
-        let (end, is_segment_due) = self.write_path.log.mark_time(wall::unix_ms()).ok()?;
+        let (end, is_segment_due) = self.write_path.log.mark_time(wall::unix_ms).ok()?;
         if is_segment_due {
             self.ahead.segment.make();
         }

@@ -14,7 +14,7 @@ impl Files {
 
     /// The later of a time and that of the last mark.
     pub(crate) fn later_of(&self, unix_ms: u64) -> u64 {
-        // Relaxed: the order of marks that are made at the same time is nobody's.
+        // Relaxed: who marks the time waits for the mark before to be published.
         unix_ms.max(self.last_mark_ms.fetch_max(unix_ms, Ordering::Relaxed))
     }
 
@@ -34,6 +34,11 @@ impl Files {
             live.range(lsn + 1..).next().map(|(start, entry)| (*start, entry.previous_end))
         });
         Around { at, next }
+    }
+
+    /// Where the recovery began to read.
+    pub(crate) fn read_from(&self) -> u64 {
+        self.read_from
     }
 
     /// The log can be read from here on.
