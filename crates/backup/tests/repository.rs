@@ -1,6 +1,6 @@
 //! Repositories: made, listed, kept apart from other directories and from other writers.
 
-use crate::failing::Meanwhile;
+use crate::meanwhile::Meanwhile;
 use crate::support::*;
 use keyrack_backup::{BackupId, Error, Repository};
 use keyrack_vfs::MemFs;

@@ -9,6 +9,7 @@ mod damage;
 mod failing;
 mod faults;
 mod incremental;
+mod meanwhile;
 mod power;
 mod repository;
 mod restore;

@@ -152,7 +152,7 @@ fn a_file_of_a_published_log_is_copied_before_it_changes() {
     assert_eq!(registry.check().unwrap(), [""; 0]);
     let published = registry.log_dirs(&registry.resolve(&["one"]).unwrap()).unwrap();
     let open = |lower: Vec<_>| {
-        let settings = keyrack_deltafs::Settings { lower, ..lab.settings() };
+        let settings = Settings { lower, ..lab.settings() };
         Namespace::open_in(lab.fs(), &path("above"), settings).unwrap()
     };
     let above = open(published.clone());

@@ -140,8 +140,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes everything now. The end of the `with` block then has nothing to do. If that fails, the
-    /// writes are kept.
+    /// Writes everything now. The end of the `with` block then has nothing to do. If that fails,
+    /// the writes are kept.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
         Ok(py.detach(|| self.write_kept())?)
     }

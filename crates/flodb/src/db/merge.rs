@@ -4,9 +4,9 @@
 //! its key: one slot of the hash table, which the insert touches in any case. If that is a short
 //! value or a tombstone, the merge writes the new value in place of an operand. So counters that
 //! are in memory are read as fast as others. If it is the last of [`OPERANDS_MAX`] operands, the
-//! whole value is read and written: so no reader folds many more. A value that expires is written as
-//! it was, with one operand for all on it, which outlives it. All of that happens under the
-//! lock of the key, and the log has what the memtable has.
+//! whole value is read and written: so no reader folds many more. A value that expires is written
+//! as it was, with one operand for all on it, which outlives it. All of that happens under the lock
+//! of the key, and the log has what the memtable has.
 
 use super::background_error::is_retryable;
 use super::read::{ExpiryQuestion, ReadPoint, Target, visit_blob};

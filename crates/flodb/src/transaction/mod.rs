@@ -374,9 +374,10 @@ impl Transaction {
     /// [`Error::Deadlock`] if the transaction that has the key waits for this one, over others
     /// perhaps. [`Error::Conflict`] if the key has changed and the transaction cannot move, since
     /// something that it has seen has changed as well; always so while one of its iterators or
-    /// ranges is in use, or after other reads under snapshot isolation. As for [`Transaction::get`]. After an
-    /// error the transaction has the reads and writes that it had before. After a deadlock it does
-    /// not have the row; after any other error it has the row until it ends.
+    /// ranges is in use, or after other reads under snapshot isolation. As for
+    /// [`Transaction::get`]. After an error the transaction has the reads and writes that it had
+    /// before. After a deadlock it does not have the row; after any other error it has the row
+    /// until it ends.
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (inner, hash) = (self.db.inner(), hash(key));
         // Nobody else has the state while this waits: a transaction belongs to one thread.
@@ -410,8 +411,8 @@ impl Transaction {
         }
     }
 
-    /// Takes the moment of now for that of the transaction, if all that it has seen is as it was. The
-    /// clock of the transaction stays where it is.
+    /// Takes the moment of now for that of the transaction, if all that it has seen is as it was.
+    /// The clock of the transaction stays where it is.
     fn move_to_now(&self, state: &mut State, key: &[u8]) -> Result<()> {
         let conflict = |key: Vec<u8>| Err(Error::Conflict { key, space: None });
         if state.iterators > 0 || state.has_unchecked_reads {
