@@ -25,7 +25,7 @@ const AUTO: &str = "auto";
 const KEY_SPACES: &str = "key_spaces";
 
 /// The names.
-pub(crate) const NAMES: [&str; 27] = [
+pub(crate) const NAMES: [&str; 30] = [
     "blob_bytes_min",
     "block_bytes",
     "cache_bytes",
@@ -36,6 +36,7 @@ pub(crate) const NAMES: [&str; 27] = [
     "discards_memtables",
     "durability",
     "error_if_exists",
+    "feed_hold_bytes",
     "filter_bits_per_key",
     "hash_level",
     "immutable_memtables_max",
@@ -44,6 +45,8 @@ pub(crate) const NAMES: [&str; 27] = [
     "level0_stop",
     "level0_tables",
     "level_base_bytes",
+    "log_retention_bytes",
+    "log_retention_seconds",
     "memory_budget",
     "memtable_bytes",
     "paranoid_checks",
@@ -128,6 +131,7 @@ fn apply(options: &mut StoreOptions, name: &str, value: &str) -> Result<(), Erro
             options.durability = parsed.map_err(|why: keyrack_store::Error| Error::usage(why))?;
         }
         "error_if_exists" => options.error_if_exists = flag(name, value)?,
+        "feed_hold_bytes" => options.feed_hold_bytes = number(name, value)?,
         "filter_bits_per_key" => options.filter_bits_per_key = number(name, value)?,
         "hash_level" => options.hash_level = flag(name, value)?,
         "immutable_memtables_max" => options.immutable_memtables_max = number(name, value)?,
@@ -135,6 +139,8 @@ fn apply(options: &mut StoreOptions, name: &str, value: &str) -> Result<(), Erro
         "level0_slow" => options.level0_slow = number(name, value)?,
         "level0_stop" => options.level0_stop = number(name, value)?,
         "level0_tables" => options.level0_tables = number(name, value)?,
+        "log_retention_bytes" => options.log_retention_bytes = number(name, value)?,
+        "log_retention_seconds" => options.log_retention_seconds = number(name, value)?,
         "level_base_bytes" => options.level_base_bytes = number(name, value)?,
         "memory_budget" => options.memory_budget = size(name, value)?,
         "memtable_bytes" => options.memtable_bytes = of_budget(name, value)?,
@@ -239,7 +245,14 @@ mod tests {
     use super::*;
 
     /// What takes code of the program's, which this interface does not call.
-    const WITHOUT_NAMES: [&str; 2] = ["comparator", "filter_policy"];
+    const WITHOUT_NAMES: [&str; 6] = [
+        "clock",
+        "comparator",
+        "compaction_filter",
+        "filter_policy",
+        "merge_operator",
+        "prefix_extractor",
+    ];
 
     /// Whether a line of printed options begins a field.
     fn is_field(line: &str) -> bool {
