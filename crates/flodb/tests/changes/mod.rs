@@ -154,8 +154,8 @@ fn replay_history(seed: u64) {
             _ => {
                 commit(&db, draw, &mut model);
                 // A time mark may be behind it.
-                let changes = db.changes(history.last().unwrap().0).unwrap();
-                let last = changes.last().unwrap().unwrap();
+                let mut changes = db.changes(history.last().unwrap().0).unwrap();
+                let last = drain(&mut changes).pop().unwrap();
                 history.push((last.position(), model.clone()));
             }
         }
