@@ -96,7 +96,7 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     // Where a segment is full and there is no next one, the end of what was reserved is beyond that
     // of the records. Nothing lies in between, not even a void record.
     let log = &inner.write_path.log;
-    let log_from = log.published().min(end);
+    let log_from = log.position_of(log.published().min(end));
     if inner.keeps_log() {
         // What is released stays in the log for readers, and a power loss must not make a hole.
         let synced = log.sync(log_from).map_err(Error::from);

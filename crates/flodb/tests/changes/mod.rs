@@ -163,6 +163,31 @@ fn replay_history(seed: u64) {
     assert!(rows(&db) == model);
 }
 
+/// A flush of what was recovered took the place of the next record for the end of those there are.
+#[test]
+fn a_store_that_was_flushed_without_writes_since_its_opening_gives_its_changes() {
+    let disk = MemFs::new();
+    let mut model = Model::new();
+    for round in 0..4_u8 {
+        let db = open(&disk, keeping());
+        Write::Put(vec![round], b"value".to_vec()).apply(&mut model);
+        db.put(&[round], b"value").unwrap();
+        db.close().unwrap();
+        for _ in 0..round {
+            let db = open(&disk, keeping());
+            db.flush().unwrap();
+            db.close().unwrap();
+        }
+        let db = open(&disk, keeping());
+        let mut replayed = Model::new();
+        for change in drain(&mut db.changes(Position::START).unwrap()) {
+            apply(&change, &mut replayed);
+        }
+        assert_eq!(replayed, model);
+        db.close().unwrap();
+    }
+}
+
 #[test]
 fn positions_are_those_of_snapshots_and_of_the_store() {
     let db = open(&MemFs::new(), tiny());
