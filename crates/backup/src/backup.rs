@@ -92,7 +92,7 @@ impl<'a> Backup<'a> {
     }
 
     /// Reads at most so many bytes a second, from the store and the repository together; 0 for no
-    /// limit. What is copied is read twice.
+    /// limit. A file that is copied is read twice.
     #[must_use]
     pub fn limit(mut self, bytes_per_second: u64) -> Self {
         self.bytes_per_second = bytes_per_second;

@@ -191,8 +191,8 @@ enum keyrack_code keyrack_open(const char *dir,
                                struct keyrack_store **store,
                                struct keyrack_error **error);
 
-// As keyrack_open, for reading, also beside a process that writes. What is seen is the store of
-// this moment. Writes are an error.
+// As keyrack_open, for reading, also beside a process that writes. It shows the store of this
+// moment. Writes are an error.
 //
 // Threads: any.
 enum keyrack_code keyrack_open_read_only(const char *dir,

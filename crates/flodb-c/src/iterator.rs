@@ -290,7 +290,7 @@ unsafe fn lend(
     len: *mut usize,
     choose: impl FnOnce((&'static [u8], &'static [u8])) -> &'static [u8],
 ) -> *const c_char {
-    // SAFETY: the caller promises the same. What is lent is not used here after this call.
+    // SAFETY: the caller promises the same. The entry is not used here after this call.
     let iterator: Option<&'static Cursor> = unsafe { iterator.as_ref() };
     let shown = or_else(None, || iterator.and_then(Cursor::entry).map(choose));
     // SAFETY: the caller promises room for a length.

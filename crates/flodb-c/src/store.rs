@@ -124,8 +124,8 @@ pub unsafe extern "C" fn keyrack_open(
     unsafe { open_for(dir, options, store, error, false) }
 }
 
-/// As keyrack_open, for reading, also beside a process that writes. What is seen is the store of
-/// this moment. Writes are an error.
+/// As keyrack_open, for reading, also beside a process that writes. It shows the store of this
+/// moment. Writes are an error.
 ///
 /// Threads: any.
 ///

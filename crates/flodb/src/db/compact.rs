@@ -510,8 +510,8 @@ impl<'a> CompactionJob<'a> {
     /// The inputs without those of which everything has expired, for everybody, and below which
     /// nothing lies that would come back: they need not be read. Nothing lies below the tables of
     /// the lower level, as far as the levels below it say so; nor below one that is written anew
-    /// in its place. Whoever looks at a moment before the newest of these values still has to find
-    /// that the key was written since.
+    /// in its place. A reader of a moment before the newest of these values still has to find that
+    /// the key was written since.
     fn not_fully_expired(&self, inputs: [Vec<Arc<OpenTable>>; 2]) -> [Vec<Arc<OpenTable>>; 2] {
         let CompactionJob { inner, compaction, version, .. } = self;
         let is_expired = |table: &Arc<OpenTable>| {
