@@ -41,8 +41,9 @@ pub struct CommittedBatch {
 pub struct TimeMark {
     /// Where it is.
     pub position: Position,
-    /// The time by the clock of the machine, in milliseconds since 1970. If the clock is set back,
-    /// the time stands still until the store is opened again.
+    /// The time by the clock of the machine, in milliseconds since 1970. It never decreases. If the
+    /// clock is set back, the time stands still until the clock has caught up. After a restart that
+    /// holds as far as the log has the marks from before.
     pub unix_ms: u64,
 }
 

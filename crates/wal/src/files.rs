@@ -220,7 +220,7 @@ impl Files {
             limit: AtomicU64::new(0),
             directory: Mutex::new(Directory { live, kept, kept_from, ..Directory::default() }),
             holds: Arc::default(),
-            last_mark_ms: AtomicU64::new(0),
+            last_mark_ms: AtomicU64::new(found.last_mark_ms),
             counts: Mutex::default(),
             clock: Clock::vdso(),
         }

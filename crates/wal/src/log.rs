@@ -216,10 +216,11 @@ impl Log {
 
     /// Writes the time into the log: every record that was published before is below the mark, and
     /// none below it was published after that time. `unix_ms` reads the clock, in milliseconds
-    /// since 1970, once they are; if an earlier mark of this opening is later, its time is written
-    /// again. Nobody reads the mark but a [`Tail`](crate::Tail); a recovery passes
-    /// over it. Returns its end, and what [`Reservation::publish_asking`] does. With [`Sync::None`]
-    /// it does nothing.
+    /// since 1970, once they are. Times do not decrease: if that of an earlier mark is later, it is
+    /// written again. Marks of earlier openings count as far as the log has them: those that the
+    /// opening has read, and with a [`Retention`](crate::Retention) those that are kept. A
+    /// [`Tail`](crate::Tail) gives the time; a recovery passes over it. Returns the end of the
+    /// mark, and what [`Reservation::publish_asking`] does. With [`Sync::None`] it does nothing.
     ///
     /// # Errors
     /// As for [`Log::reserve`].

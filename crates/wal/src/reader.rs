@@ -12,7 +12,7 @@ use keyrack_vfs::{File, Fs, OpenOptions};
 use crate::error::{Error, Result};
 use crate::format::{
     ALIGN, FRONT_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, Record, RecordChecksum,
-    SEAL_BYTES, SEAL_OFFSET, Seal,
+    SEAL_BYTES, SEAL_OFFSET, Seal, TIME_BYTES, decode_time,
 };
 use crate::options::{LSN_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
@@ -174,6 +174,15 @@ impl Reader {
     pub(crate) fn record(&mut self, lsn: u64) -> Result<Option<Record>> {
         let Some(record) = self.head(lsn)? else { return Ok(None) };
         Ok(self.matches(lsn, &record)?.then_some(record))
+    }
+
+    /// The time of the record at an LSN, if it is a time mark: milliseconds since 1970.
+    pub(crate) fn time_of(&mut self, lsn: u64, record: &Record) -> Result<Option<u64>> {
+        if record.kind != Kind::Void || record.length as usize != TIME_BYTES {
+            return Ok(None);
+        }
+        let body = self.peek(lsn + RECORD_BYTES as u64, TIME_BYTES)?;
+        Ok(decode_time(body, record.incarnation, lsn))
     }
 
     /// Passes the payload of a record that matched to `visit`.

@@ -89,6 +89,8 @@ pub(crate) struct Found {
     pub(crate) live: BTreeMap<u64, Header>,
     /// The segments below that are kept.
     pub(crate) kept: Vec<(u64, Kept)>,
+    /// The time of the last mark that is kept, in milliseconds since 1970. 0 if there is none.
+    pub(crate) last_mark_ms: u64,
     /// The other segments.
     pub(crate) unused: Vec<PathBuf>,
     pub(crate) unsynced: Vec<Unsynced>,
@@ -119,17 +121,12 @@ pub(crate) fn recover<E: From<Error>>(
     let mut chain = chain(fs, dir, &starts, from, options.id)?;
     let epoch = 1 + chain.iter().map(|info| info.header.epoch).max().unwrap_or(0);
     let top = chain.last().map_or(0, SegmentInfo::end);
-    let mut end = EndOfLog {
-        lsn: from,
-        synced: chain.iter().map(SegmentInfo::synced).max().unwrap_or(0),
-        report: Recovered { segments: chain.len() as u64, ..Recovered::default() },
-    };
-    end.synced = end.synced.max(mark.map_or(0, |mark| mark.end));
+    let mut end = EndOfLog::new(from, &chain, mark);
     if let Some(broken) = end.replay_chain(fs, &chain, replay)? {
         end.drop_tail(fs, &chain[broken..])?;
         chain.truncate(broken + 1);
     }
-    let EndOfLog { lsn, synced, report } = end;
+    let EndOfLog { lsn, synced, mut last_mark_ms, report } = end;
 
     // A last segment without records may have been created ahead. It is skipped, and the next
     // segment takes over its `previous_end`.
@@ -145,10 +142,15 @@ pub(crate) fn recover<E: From<Error>>(
     let next = next_start(used, options)?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
     let live: BTreeMap<_, _> = chain.iter().map(|info| (info.start(), info.header)).collect();
+    // Without retention nothing is kept.
     let lowest = lowest.filter(|_| options.retention.keeps());
-    let kept = lowest.map(|lowest| kept_below(fs, dir, &starts, &lowest, options.id));
-    // Without retention nothing is.
+    let kept = lowest.as_ref().map(|lowest| kept_below(fs, dir, &starts, lowest, options.id));
     let kept = kept.unwrap_or_default();
+    if last_mark_ms == 0
+        && let Some(lowest) = &lowest
+    {
+        last_mark_ms = last_mark_below(fs, dir, &kept, (lowest, from))?;
+    }
     let kept_starts: BTreeSet<_> = kept.iter().map(|(start, _)| *start).collect();
     let is_used = |start: &u64| live.contains_key(start) || kept_starts.contains(start);
     let unused = starts.iter().filter(|start| !is_used(start));
@@ -163,8 +165,36 @@ pub(crate) fn recover<E: From<Error>>(
         unused: unused.map(|start| path_of(dir, *start)).collect(),
         live,
         kept,
+        last_mark_ms,
         unsynced,
     })
+}
+
+/// The time of the last mark below `from`, in the segment `lowest` or in those that are kept below
+/// it. 0 if there is none. Marks are about a second apart, so it reads one segment as a rule.
+fn last_mark_below(
+    fs: &dyn Fs,
+    dir: &Path,
+    kept: &[(u64, Kept)],
+    (lowest, from): (&SegmentInfo, u64),
+) -> Result<u64> {
+    let below = kept.iter().rev().map(|(start, _)| (path_of(dir, *start), *start));
+    let mut limit = from;
+    for (path, start) in std::iter::once((lowest.path.clone(), lowest.start())).chain(below) {
+        let mut reader = Reader::open(fs, &path, start)?;
+        let (mut lsn, mut last_mark_ms) = (start, 0);
+        while lsn < limit.min(reader.info.end() - RECORD_BYTES as u64) {
+            // What was not synced may be missing: nothing depends on it.
+            let Some(record) = reader.record(lsn)? else { break };
+            last_mark_ms = reader.time_of(lsn, &record)?.unwrap_or(0).max(last_mark_ms);
+            lsn += record.log_bytes();
+        }
+        if last_mark_ms > 0 {
+            return Ok(last_mark_ms);
+        }
+        limit = reader.info.header.previous_end;
+    }
+    Ok(0)
 }
 
 /// Where the next segment begins, above everything below `used`.
@@ -183,10 +213,23 @@ struct EndOfLog {
     lsn: u64,
     /// The highest synced LSN that was read.
     synced: u64,
+    /// The time of the last time mark that was read.
+    last_mark_ms: u64,
     report: Recovered,
 }
 
 impl EndOfLog {
+    /// Before any record is read.
+    fn new(from: u64, chain: &[SegmentInfo], mark: Option<Mark>) -> Self {
+        let synced = chain.iter().map(SegmentInfo::synced).chain(mark.map(|mark| mark.end));
+        EndOfLog {
+            lsn: from,
+            synced: synced.max().unwrap_or(0),
+            last_mark_ms: 0,
+            report: Recovered { segments: chain.len() as u64, ..Recovered::default() },
+        }
+    }
+
     /// Replays the records of all segments. Returns the index of the segment in which a record is
     /// missing, if there is one.
     fn replay_chain<E: From<Error>>(
@@ -237,6 +280,8 @@ impl EndOfLog {
                 self.report.records += 1;
                 self.report.payload_bytes += u64::from(record.length);
             }
+            let time_ms = reader.time_of(self.lsn, &record).map_err(E::from)?;
+            self.last_mark_ms = time_ms.unwrap_or(0).max(self.last_mark_ms);
             self.lsn += record.log_bytes();
         }
         Ok(true)

@@ -21,7 +21,7 @@
 //! lost: an error, and never the LSN of another record.
 
 use crate::error::{Error, Result};
-use crate::format::{Kind, RECORD_BYTES, Record, TIME_BYTES, decode_time};
+use crate::format::{Kind, RECORD_BYTES, Record};
 use crate::log::Log;
 use crate::names::path_of;
 use crate::reader::Reader;
@@ -167,12 +167,9 @@ impl Tail {
         reader.limit = end;
         let found = reader.record(self.lsn);
         if let Ok(Some(record)) = &found
-            && record.kind == Kind::Void
-            && record.length as usize == TIME_BYTES
             && record.log_bytes() <= end - self.lsn
         {
-            let body = reader.peek(self.lsn + RECORD_BYTES as u64, TIME_BYTES)?;
-            let unix_ms = decode_time(body, record.incarnation, self.lsn);
+            let unix_ms = reader.time_of(self.lsn, record)?;
             let end = self.lsn + record.log_bytes();
             self.time = unix_ms.map(|unix_ms| TimeMark { end, unix_ms }).or(self.time);
         }

@@ -95,6 +95,40 @@ fn time_marks_are_passed_and_no_recovery_sees_them() {
     assert_eq!(records.iter().map(|(_, it)| &it[..]).collect::<Vec<_>>(), [b"one", b"two"]);
 }
 
+/// The clock went back between two openings, and so did the marks: a time stood for two places.
+#[test]
+fn the_times_of_marks_do_not_decrease_over_openings() {
+    for way in WAYS {
+        let options = || Options { retention: EVERYTHING, ..way.options() };
+        let (disk, mut from) = (way.disk(), 0);
+        for life in 0..6 {
+            let (log, _, _) = open_from(&disk, from, options()).unwrap();
+            append(&log, &[life; 100]).unwrap();
+            log.mark_time(|| 9_000 - 1_000 * u64::from(life)).unwrap();
+            // In some lives what is behind the mark fills more than a segment.
+            for _ in 0..100 * (life % 3) {
+                append(&log, &[life; 100]).unwrap();
+            }
+            // All of it was released, so a recovery reads nothing.
+            if life % 2 == 1 {
+                from = log.position();
+                log.release(from).unwrap();
+            }
+            log.sync(log.published()).unwrap();
+            let mut tail = log.tail(0).unwrap();
+            let mut times = Vec::new();
+            while tail.next(&log, log.position()).unwrap().is_some() {
+                times.extend(tail.time().map(|mark| mark.unix_ms));
+            }
+            times.extend(tail.time().map(|mark| mark.unix_ms));
+            assert!(times.iter().all(|time| *time == 9_000), "{way:?}, life {life}: {times:?}");
+            if life > 2 {
+                log.close().unwrap();
+            }
+        }
+    }
+}
+
 /// What the log has given, over all openings.
 struct History {
     written: Records,
