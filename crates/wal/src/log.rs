@@ -263,7 +263,16 @@ impl Log {
         }
     }
 
-    /// The first LSN from which the log can be read.
+    /// Nothing below `first` can be read any more.
+    pub(crate) fn keep_from(&self, first: u64) {
+        match &self.core.backing {
+            Backing::Nothing(_) => {}
+            Backing::Files(files) => files.keep_from(first),
+        }
+    }
+
+    /// The first LSN from which the log can be read. It grows when a [`Tail`](crate::Tail) finds a
+    /// hole that a power loss left in what was released.
     #[must_use]
     pub fn kept_from(&self) -> u64 {
         match &self.core.backing {

@@ -15,6 +15,12 @@
 //! log still had the segment afterwards. Otherwise it is not kept any more, whatever the bytes
 //! were.
 //!
+//! **What an opening has not read.** Below the LSN from which it read, nobody may have synced the
+//! log: a log without retention releases records that were never durable, and a power loss takes
+//! them. If a later opening has retention, it keeps the files with such holes. So a record that is
+//! missing there is no damage. A tail that meets a hole reads on to the last one, and the log is kept
+//! from behind that.
+//!
 //! **Where a tail may begin.** At the end of a record, at the beginning of a segment, and at the
 //! end of the log. A power loss takes the end of the log, and the next record goes to a new segment
 //! above all LSNs that were used. So an LSN that lies between the two is one of a record that was
@@ -103,8 +109,8 @@ impl Tail {
     /// [`Log::synced`] where every record is synced. `log` is the one that the tail was made of.
     ///
     /// # Errors
-    /// `NotKept` if the log has dropped the segment. `Corruption` if a record is damaged. `Io`: the
-    /// next call tries again.
+    /// `NotKept` if the log has dropped the segment, or has lost records that no opening needed.
+    /// `Corruption` if another record is damaged. `Io`: the next call tries again.
     pub fn next(&mut self, log: &Log, bound: u64) -> Result<Option<Entry>> {
         loop {
             let record = match self.step(log, bound)? {
@@ -145,11 +151,43 @@ impl Tail {
 
     /// Finds the record at the LSN.
     fn step(&mut self, log: &Log, bound: u64) -> Result<Step> {
+        let found = self.look(log, bound)?;
+        if found.is_err() && self.lsn < log.read_from() {
+            let (lsn, time) = (self.lsn, self.time);
+            let first = self.end_of_holes(log);
+            (self.lsn, self.time, self.reader) = (lsn, time, None);
+            log.keep_from(first?);
+            self.check_kept(log)?;
+        }
+        found
+    }
+
+    /// Behind a hole: from where on there is none below the LSN from which the recovery read.
+    fn end_of_holes(&mut self, log: &Log) -> Result<u64> {
+        let read_from = log.read_from();
+        let mut first = self.lsn;
+        while self.lsn < read_from {
+            match self.look(log, read_from)? {
+                Ok(Step::Record(record)) => self.pass(&record),
+                Ok(Step::Moved) => {}
+                Ok(Step::End) => break,
+                Err(_) => {
+                    let next = log.around(self.lsn).next;
+                    first = next.map_or(read_from, |(start, _)| start.min(read_from));
+                    (self.lsn, self.reader) = (first, None);
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// Finds what is at the LSN. The inner error is that of a hole.
+    fn look(&mut self, log: &Log, bound: u64) -> Result<Result<Step>> {
         if self.lsn >= bound {
-            return Ok(Step::End);
+            return Ok(Ok(Step::End));
         }
         if self.reader.is_none() && !self.open(log)? {
-            return Ok(Step::End);
+            return Ok(Ok(Step::End));
         }
         let (reader, known_end) = self.reader.as_mut().expect("it was opened above");
         let (start, segment_end) = (reader.info.start(), reader.info.end());
@@ -158,11 +196,11 @@ impl Tail {
         *known_end = known_end.or(next.map(|(_, previous_end)| previous_end.min(segment_end)));
         let end = known_end.unwrap_or(segment_end).min(bound);
         if self.lsn >= end || segment_end - self.lsn < RECORD_BYTES as u64 {
-            let Some((next, _)) = log.around(start).next else { return Ok(Step::End) };
+            let Some((next, _)) = log.around(start).next else { return Ok(Ok(Step::End)) };
             self.reader = None;
             self.lsn = next;
             self.hold.advance(next);
-            return Ok(Step::Moved);
+            return Ok(Ok(Step::Moved));
         }
         reader.limit = end;
         let found = reader.record(self.lsn);
@@ -176,10 +214,10 @@ impl Tail {
         let (path, offset) = (reader.info.path.clone(), reader.info.file_offset(self.lsn));
         self.check_kept(log)?;
         match found? {
-            Some(record) if record.log_bytes() <= end - self.lsn => Ok(Step::Record(record)),
+            Some(record) if record.log_bytes() <= end - self.lsn => Ok(Ok(Step::Record(record))),
             _ => {
                 let what = format!("no whole record, but everything below LSN {end} was published");
-                Err(Error::corruption(&path, offset, what))
+                Ok(Err(Error::corruption(&path, offset, what)))
             }
         }
     }
@@ -228,7 +266,10 @@ impl Tail {
         self.lsn = if read_from <= from { start.max(read_from) } else { start };
         while self.lsn < from {
             let before = self.lsn;
-            let found = self.step(log, end)?;
+            let found = match self.step(log, end) {
+                Err(Error::NotKept { first, .. }) => Err(Error::NotKept { lsn: from, first }),
+                found => found,
+            }?;
             if let Step::Record(record) = &found {
                 self.pass(record);
             }

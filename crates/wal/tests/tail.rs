@@ -129,6 +129,34 @@ fn the_times_of_marks_do_not_decrease_over_openings() {
     }
 }
 
+/// Without retention, what was released was never synced. A power loss took it, and an opening with
+/// retention took the hole for damage.
+#[test]
+fn a_hole_in_what_nobody_kept_is_no_damage() {
+    for count in [20, 100_u32] {
+        let disk = new_disk();
+        let (log, _) = open(&disk, small());
+        for number in 0..count {
+            append(&log, &[number as u8; 100]).unwrap();
+        }
+        let from = log.position();
+        log.release(from).unwrap();
+        let (_, end) = append(&log, b"needed").unwrap();
+        let image = disk.crash_image(1, POLICIES[0]);
+        drop(log);
+        let (log, _, _) = open_from(&image, from, keeping(EVERYTHING)).unwrap();
+        let error = log.tail(0).and_then(|mut tail| rest(&mut tail, &log)).unwrap_err();
+        let Error::NotKept { lsn, first } = error else { panic!("{error}") };
+        assert!(lsn < first && first <= from && first == log.kept_from(), "{lsn}, {first}, {from}");
+        // It is kept from there on, so a tail from there has all that is new.
+        append(&log, b"new").unwrap();
+        let found = rest(&mut log.tail(first).unwrap(), &log).unwrap();
+        assert_eq!(found.last().unwrap().1, b"new");
+        // What the crash took, and what the recovery needed, is damage or lost as before.
+        assert!(log.tail(end - 8).is_err());
+    }
+}
+
 /// What the log has given, over all openings.
 struct History {
     written: Records,

@@ -372,6 +372,32 @@ fn damage_in_the_log_is_an_error_with_its_place() {
     assert!(!drain(&mut db.changes(0x30000.into()).unwrap()).is_empty());
 }
 
+/// The beginning of the log was in no need of a sync when nobody kept it. A power loss took it, and
+/// that was told as damage.
+#[test]
+fn a_beginning_that_was_lost_before_the_log_was_kept_is_not_damage() {
+    let disk = MemFs::new();
+    let db = open(&disk, idle());
+    for number in 0..100_u32 {
+        db.put(&number.to_be_bytes(), &[1; 500]).unwrap();
+    }
+    db.flush().unwrap();
+    let image = disk.crash_image(1, keyrack_testkit::camera::POLICIES[0]);
+    drop(db);
+    let db = open(&image, Options { log_retention_bytes: 1 << 40, ..idle() });
+    let read = |from: Position| {
+        let changes = db.changes(from)?;
+        changes.collect::<keyrack_flodb::Result<Vec<_>>>()
+    };
+    let error = read(Position::START).unwrap_err();
+    let Error::NotKept { position, first } = error else { panic!("{error}") };
+    assert!(position < first && first <= db.position(), "{first}");
+    db.put(b"new", b"1").unwrap();
+    assert_eq!(read(first).unwrap().last().unwrap().len(), 1);
+    let error = db.changes(Position::START).unwrap_err();
+    assert!(matches!(error, Error::NotKept { first: again, .. } if again == first), "{error}");
+}
+
 #[test]
 fn a_failed_store_gives_what_it_has_and_then_says_why() {
     let db = open(&MemFs::new(), tiny());

@@ -41,6 +41,12 @@ impl Files {
         self.read_from
     }
 
+    /// Nothing below `first` can be read any more.
+    pub(crate) fn keep_from(&self, first: u64) {
+        let mut directory = self.directory();
+        directory.kept_from = directory.kept_from.max(first);
+    }
+
     /// The log can be read from here on.
     pub(crate) fn kept_from(&self) -> u64 {
         self.directory().kept_from
