@@ -50,8 +50,9 @@ pub struct TimeMark {
 /// The changes of a store from a position on, see [`Db::changes`].
 ///
 /// As an iterator it never waits: `None` says that there is no more at present, and the next call
-/// may have some. An error of the machine may be gone at the next call, which goes on where this
-/// one stopped.
+/// may have some. An [`Error::Io`] may be gone at the next call, which goes on where this one
+/// stopped. Every other error is final: it comes once, and every later call gives `None`. After
+/// that, [`Changes::wait`] returns the error again.
 pub struct Changes {
     db: Db,
     tail: Tail,
@@ -59,8 +60,14 @@ pub struct Changes {
     reached: Position,
     /// What a wait has found.
     pending: Option<CommittedBatch>,
-    /// Where a record begins that the tail has passed, and that holds no batch.
-    damaged: Option<u64>,
+    ending: Ending,
+}
+
+/// How a feed ends: by an error that is final. Its iterator gives that once.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    error: Option<Error>,
+    is_given: bool,
 }
 
 impl Db {
@@ -162,8 +169,14 @@ impl Db {
         }
         self.begin_feed()?;
         let tail = inner.write_path.log.tail(from.into())?;
-        let (db, is_synced, pending, damaged) = (self.clone(), false, None, None);
-        Ok(Changes { db, tail, is_synced, reached: from, pending, damaged })
+        Ok(Changes {
+            db: self.clone(),
+            tail,
+            is_synced: false,
+            reached: from,
+            pending: None,
+            ending: Ending::default(),
+        })
     }
 }
 
@@ -207,8 +220,8 @@ impl Changes {
     /// ```
     ///
     /// # Errors
-    /// As for an item. [`Error::Closed`] if the store was closed, or why it takes no more writes,
-    /// once there are no more changes.
+    /// As for an item; the error that has ended the feed, each time. [`Error::Closed`] if the store
+    /// was closed, or why it takes no more writes, once there are no more changes.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
         let inner = std::sync::Arc::clone(self.db.inner());
         inner.feeds.wait(timeout, || {
@@ -259,11 +272,14 @@ impl Changes {
         }
     }
 
-    /// The next change, if there is one.
+    /// The next change, if there is one. A final error ends the feed.
     fn read(&mut self) -> Result<Option<CommittedBatch>> {
-        if let Some(lsn) = self.damaged {
-            return Err(self.no_batch(lsn));
-        }
+        self.ending.check()?;
+        let found = self.read_on();
+        self.ending.keep(found)
+    }
+
+    fn read_on(&mut self) -> Result<Option<CommittedBatch>> {
         let mut entry = self.entry()?;
         let inner = self.db.inner();
         if entry.is_none() && self.is_synced && self.tail.lsn() < inner.write_path.log.position() {
@@ -272,8 +288,8 @@ impl Changes {
         }
         let Some(Entry { lsn, end, payload }) = entry else { return Ok(None) };
         let Some(batch) = Batch::from_payload(payload) else {
-            self.damaged = Some(lsn);
-            return Err(self.no_batch(lsn));
+            let what = format!("the whole record at position {lsn} does not hold a batch");
+            return Err(Error::corruption(&self.db.inner().dir.join(LOG_DIR), 0, what));
         };
         let time = self.tail.time().map(TimeMark::from);
         Ok(Some(CommittedBatch { position: end.into(), batch, time }))
@@ -291,26 +307,47 @@ impl Changes {
             }
         })
     }
-
-    fn no_batch(&self, lsn: u64) -> Error {
-        let what = format!("the whole record at position {lsn} does not hold a batch");
-        Error::corruption(&self.db.inner().dir.join(LOG_DIR), 0, what)
-    }
 }
 
 impl Iterator for Changes {
     type Item = Result<CommittedBatch>;
 
     fn next(&mut self) -> Option<Result<CommittedBatch>> {
-        let change = match self.pending.take() {
-            Some(change) => change,
-            None => match self.read().transpose()? {
-                Ok(change) => change,
-                Err(error) => return Some(Err(error)),
-            },
+        let found = match self.pending.take() {
+            Some(change) => Ok(Some(change)),
+            None => self.read(),
         };
-        self.reached = change.position;
-        Some(Ok(change))
+        let next = self.ending.next(found);
+        if let Some(Ok(change)) = &next {
+            self.reached = change.position;
+        }
+        next
+    }
+}
+
+impl Ending {
+    /// The error that has ended the feed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Ends the feed if this is a final error: one that every later call would meet as well.
+    pub(crate) fn keep<T>(&mut self, found: Result<T>) -> Result<T> {
+        if let Err(error) = &found
+            && !matches!(error, Error::Io(_))
+        {
+            self.error = Some(error.clone());
+        }
+        found
+    }
+
+    /// What the iterator gives, where a call has found this.
+    pub(crate) fn next<T>(&mut self, found: Result<Option<T>>) -> Option<Result<T>> {
+        if self.is_given {
+            return None;
+        }
+        self.is_given = found.is_err() && self.error.is_some();
+        found.transpose()
     }
 }
 
@@ -454,11 +491,12 @@ mod tests {
         let mut changes = db.changes(Position::START).unwrap();
         assert_eq!(changes.next().unwrap().unwrap().len(), 1);
         let reached = changes.reached();
-        for _ in 0..2 {
-            let error = changes.next().unwrap().unwrap_err();
+        for result in [changes.next().unwrap().map(drop), changes.wait(Duration::ZERO).map(drop)] {
+            let error = result.unwrap_err();
             assert!(matches!(error, Error::Corruption { .. }), "{error}");
             assert_eq!(changes.reached(), reached);
         }
+        assert!(changes.next().is_none() && changes.next().is_none());
     }
 
     #[test]

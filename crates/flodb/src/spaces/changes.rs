@@ -14,7 +14,7 @@ use super::order::Prefix;
 use super::space::KeySpace;
 use super::{Spaces, catalog};
 use crate::batch::BatchWrite;
-use crate::changes::{Changes, CommittedBatch, TimeMark};
+use crate::changes::{Changes, CommittedBatch, Ending, TimeMark};
 use crate::db::Db;
 use crate::error::Result;
 use crate::position::Position;
@@ -23,7 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The changes of a store with key spaces from a position on, see [`Spaces::changes`] and
-/// [`KeySpace::changes`]. An iterator that never waits, as [`Changes`] is.
+/// [`KeySpace::changes`]. An iterator that never waits, and gives a final error once, as [`Changes`]
+/// does.
 #[derive(Debug)]
 pub struct SpacesChanges {
     changes: Changes,
@@ -40,6 +41,7 @@ pub struct SpacesChanges {
     pending: Option<SpacesChange>,
     /// Behind what it gave or passed over.
     reached: Position,
+    ending: Ending,
 }
 
 /// A batch of writes that a store with key spaces has applied.
@@ -170,8 +172,8 @@ impl SpacesChanges {
         only: Option<u32>,
     ) -> SpacesChanges {
         let reached = changes.reached();
-        let (begun, pending, is_searched) = (None, None, false);
-        SpacesChanges { changes, db, names, is_searched, only, begun, pending, reached }
+        let (begun, pending, is_searched, ending) = (None, None, false, Ending::default());
+        SpacesChanges { changes, db, names, is_searched, only, begun, pending, reached, ending }
     }
 
     /// As [`Changes::synced`].
@@ -231,6 +233,12 @@ impl SpacesChanges {
     /// The next change with something to show, among those that there were at the call: others may
     /// be made as fast as they are passed over.
     fn read(&mut self) -> Result<Option<SpacesChange>> {
+        self.ending.check()?;
+        let found = self.read_on();
+        self.ending.keep(found)
+    }
+
+    fn read_on(&mut self) -> Result<Option<SpacesChange>> {
         let bound = self.db.position();
         while self.begin()? {
             let begun = self.complete()?;
@@ -332,15 +340,15 @@ impl Iterator for SpacesChanges {
     type Item = Result<SpacesChange>;
 
     fn next(&mut self) -> Option<Result<SpacesChange>> {
-        let change = match self.pending.take() {
-            Some(change) => change,
-            None => match self.read().transpose()? {
-                Ok(change) => change,
-                Err(error) => return Some(Err(error)),
-            },
+        let found = match self.pending.take() {
+            Some(change) => Ok(Some(change)),
+            None => self.read(),
         };
-        self.reached = change.position();
-        Some(Ok(change))
+        let next = self.ending.next(found);
+        if let Some(Ok(change)) = &next {
+            self.reached = change.position();
+        }
+        next
     }
 }
 

@@ -296,8 +296,9 @@ fn a_slow_feed_holds_no_more_than_its_limit() {
     let error = slow.next().unwrap().unwrap_err();
     let Error::NotKept { position, first } = error else { panic!("{error}") };
     assert!(position < first);
-    // It stays so, and one that begins anew goes on.
-    assert!(matches!(slow.next(), Some(Err(Error::NotKept { .. }))));
+    // It has ended, and one that begins anew goes on.
+    assert!(slow.next().is_none());
+    assert!(matches!(slow.wait(std::time::Duration::ZERO), Err(Error::NotKept { .. })));
     assert!(!drain(&mut db.changes(first).unwrap()).is_empty());
 }
 
@@ -361,7 +362,8 @@ fn damage_in_the_log_is_an_error_with_its_place() {
         }
     };
     let last = changes.reached();
-    for error in [error, changes.next().unwrap().unwrap_err()] {
+    assert!(changes.next().is_none(), "the error ends the feed");
+    for error in [error, changes.wait(std::time::Duration::ZERO).unwrap_err()] {
         let Error::Corruption { path, offset, .. } = &error else { panic!("{error}") };
         // A time mark may lie between the two.
         let behind = offset - 4_096 + start - u64::from(last);
@@ -396,6 +398,32 @@ fn a_beginning_that_was_lost_before_the_log_was_kept_is_not_damage() {
     assert_eq!(read(first).unwrap().last().unwrap().len(), 1);
     let error = db.changes(Position::START).unwrap_err();
     assert!(matches!(error, Error::NotKept { first: again, .. } if again == first), "{error}");
+}
+
+/// A loop over the feed that skipped errors had no end.
+#[test]
+fn a_final_error_is_given_once() {
+    let disk = MemFs::new();
+    let db = open(&disk, Options { feed_hold_bytes: 128 << 10, ..idle() });
+    let mut changes = db.changes(Position::START).unwrap();
+    for number in 0..2_000_u32 {
+        db.put(&number.to_be_bytes(), &[1; 500]).unwrap();
+    }
+    db.flush().unwrap();
+    let errors = changes.by_ref().take(9).filter(Result::is_err).count();
+    assert_eq!(errors, 1);
+    // What a wait has found, the iterator gives as well.
+    let mut changes = db.changes(db.position()).unwrap();
+    for number in 0..2_000_u32 {
+        db.put(&number.to_be_bytes(), &[1; 500]).unwrap();
+    }
+    db.flush().unwrap();
+    for _ in 0..2 {
+        let waited = changes.wait(std::time::Duration::ZERO);
+        assert!(matches!(waited, Err(Error::NotKept { .. })), "{waited:?}");
+    }
+    assert_eq!(changes.by_ref().take(9).filter(Result::is_err).count(), 1);
+    assert!(changes.next().is_none());
 }
 
 #[test]
