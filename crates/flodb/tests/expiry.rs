@@ -367,6 +367,74 @@ fn a_snapshot_keeps_what_had_not_expired_and_compactions_leave_it() {
     assert_eq!(forward(iter).len(), 500, "an open iterator keeps what it sees");
 }
 
+#[test]
+fn a_transaction_sees_the_expiries_of_its_own_writes_and_of_its_moment() {
+    let (disk, time) = (MemFs::new(), Time::new());
+    let db = open(&disk, idle_by(&time).merge_operator(Counter));
+    let number = |n: i64| n.to_le_bytes();
+    let end = time.now() + 100;
+    db.put_until(b"until", &number(1), end).unwrap();
+    db.put(b"stays", &number(2)).unwrap();
+    let transaction = db.transaction();
+    let expiry = |key: &[u8]| transaction.expiry(key).unwrap();
+    db.put_until(b"until", &number(9), end + 7).unwrap();
+    assert_eq!(expiry(b"until"), Some(Expiry::At(end)), "that of its moment");
+    assert_eq!((expiry(b"stays"), expiry(b"none")), (Some(Expiry::Never), None));
+    // An operand leaves the expiry, in the store and in the transaction.
+    transaction.merge(b"until", &number(5)).unwrap();
+    assert_eq!(expiry(b"until"), Some(Expiry::At(end)));
+    transaction.put_until(b"own", &number(3), end + 1).unwrap();
+    transaction.merge(b"own", &number(4)).unwrap();
+    assert_eq!(expiry(b"own"), Some(Expiry::At(end + 1)));
+    assert!(transaction.persist(b"own").unwrap() && !transaction.persist(b"own").unwrap());
+    assert_eq!(expiry(b"own"), Some(Expiry::Never));
+    assert_eq!(transaction.get(b"own").unwrap().unwrap(), number(7));
+    transaction.delete_range(b"own", b"p").unwrap();
+    assert_eq!(expiry(b"own"), None);
+    transaction.merge(b"own", &number(6)).unwrap();
+    assert_eq!(expiry(b"own"), Some(Expiry::Never), "an operand on nothing");
+    assert!(transaction.expire(b"own", Duration::from_millis(3)).unwrap());
+    assert_eq!(expiry(b"own"), Some(Expiry::At(time.now() + 3)));
+    assert!(!transaction.expire(b"none", Duration::from_millis(3)).unwrap());
+    assert!(!transaction.persist(b"none").unwrap() && !transaction.persist(b"stays").unwrap());
+}
+
+/// The value is written again, so a change of it by somebody else must not be lost.
+#[test]
+fn a_new_expiry_in_a_transaction_conflicts_with_a_change_of_the_value() {
+    use keyrack_flodb::{Isolation, Transaction, TransactionOptions};
+    let (disk, time) = (MemFs::new(), Time::new());
+    let db = open(&disk, idle_by(&time));
+    type Act = fn(&Transaction) -> bool;
+    let acts: [Act; 2] = [
+        |transaction| transaction.expire(b"key", Duration::from_secs(9)).unwrap(),
+        |transaction| transaction.persist(b"key").unwrap(),
+    ];
+    for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+        let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+        for act in acts {
+            db.put_with_ttl(b"key", b"old", Duration::from_secs(5)).unwrap();
+            let transaction = db.transaction_with(options);
+            assert!(act(&transaction));
+            db.put_with_ttl(b"key", b"new", Duration::from_secs(5)).unwrap();
+            let committed = transaction.commit();
+            assert!(matches!(committed, Err(Error::Conflict { .. })), "{committed:?}");
+            assert_eq!(db.get(b"key").unwrap().unwrap(), b"new");
+            let transaction = db.transaction_with(options);
+            assert!(act(&transaction));
+            transaction.commit().unwrap();
+            assert_eq!(db.get(b"key").unwrap().unwrap(), b"new");
+        }
+    }
+    // The answer "it stays" has to be true at the commit.
+    db.put(b"key", b"stays").unwrap();
+    let transaction = db.transaction();
+    assert!(!transaction.persist(b"key").unwrap());
+    transaction.put(b"other", b"1").unwrap();
+    db.put_with_ttl(b"key", b"stays", Duration::from_secs(5)).unwrap();
+    assert!(matches!(transaction.commit(), Err(Error::Conflict { .. })));
+}
+
 /// What has expired hides what is below it, until nothing is.
 #[test]
 fn an_expired_value_over_an_older_one_becomes_a_tombstone() {

@@ -105,7 +105,7 @@ impl Db {
     /// # Errors
     /// As for [`Db::get`].
     pub fn expiry(&self, key: &[u8]) -> Result<Option<Expiry>> {
-        let found = self.inner().get_with_expiry((key, hash(key)), true, |_| ())?;
+        let found = self.inner().get_with_expiry((key, hash(key)), None, true, |_| ())?;
         Ok(found.map(|(expiry, ())| expiry))
     }
 
@@ -209,7 +209,7 @@ impl Inner {
         self.admit(super::write::RECORD_BYTES + key.len())?;
         let hash = hash(key);
         let held = self.write_path.key_locks.lock(hash);
-        let found = self.get_with_expiry((key, hash), false, <[u8]>::to_vec)?;
+        let found = self.get_with_expiry((key, hash), None, false, <[u8]>::to_vec)?;
         let end = match (found, expiry) {
             (None, _) | (Some((Expiry::Never, _)), Expiry::Never) => return Ok(false),
             (Some((_, value)), Expiry::Never) => {

@@ -416,16 +416,24 @@ impl Inner {
     }
 
     /// The expiry of the visible value of `key`, with `visit` called with the value if
-    /// `leaves_value` is not set.
-    pub(super) fn get_with_expiry<R>(
+    /// `leaves_value` is not set. At `moment`, a sequence number and a time that somebody has
+    /// pinned; without one, now.
+    pub(crate) fn get_with_expiry<R>(
         &self,
         (key, hash): (&[u8], u64),
+        moment: Option<(u64, u64)>,
         leaves_value: bool,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<(Expiry, R)>> {
         let guard = pin();
-        let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
-        let question = ExpiryQuestion::new(None);
+        let (read_state, sequence) = match moment {
+            Some((sequence, _)) => (self.read_path.load(&guard), sequence),
+            None => {
+                let ReadPoint { read_state, sequence } = self.read_point(&guard, None);
+                (read_state, sequence)
+            }
+        };
+        let question = ExpiryQuestion::new(moment.map(|(_, time_ms)| time_ms));
         let target = Target {
             leaves_value,
             expiry: Some(&question),

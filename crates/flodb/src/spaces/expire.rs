@@ -203,4 +203,61 @@ impl SpacesTransaction {
             with_key(&space.space.prefix, key, |key| inner.put_until(key, value, expires_ms))
         })
     }
+
+    /// When the value of a key expires: see
+    /// [`Transaction::expiry`](crate::Transaction::expiry).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Expiry, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::default(), &[])?;
+    /// # let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// let transaction = spaces.transaction();
+    /// transaction.put(&users, b"ada", b"here")?;
+    /// assert_eq!(transaction.expiry(&users, b"ada")?, Some(Expiry::Never));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`SpacesTransaction::get`].
+    pub fn expiry(&self, space: &KeySpace, key: &[u8]) -> Result<Option<Expiry>> {
+        self.within(space, |inner| with_key(&space.space.prefix, key, |key| inner.expiry(key)))
+    }
+
+    /// Gives the value of a key another time to live: see
+    /// [`Transaction::expire`](crate::Transaction::expire).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::default(), &[])?;
+    /// # let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// let transaction = spaces.transaction();
+    /// assert!(!transaction.expire(&users, b"ada", std::time::Duration::from_secs(60))?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`SpacesTransaction::get`] and [`SpacesTransaction::put`].
+    pub fn expire(&self, space: &KeySpace, key: &[u8], ttl: Duration) -> Result<bool> {
+        self.within(space, |inner| with_key(&space.space.prefix, key, |key| inner.expire(key, ttl)))
+    }
+
+    /// Lets the value of a key stay: see [`Transaction::persist`](crate::Transaction::persist).
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Comparator, Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::default(), &[])?;
+    /// # let users = spaces.get_or_create("users", &Comparator::Bytewise)?;
+    /// let transaction = spaces.transaction();
+    /// assert!(!transaction.persist(&users, b"ada")?);
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`SpacesTransaction::expire`].
+    pub fn persist(&self, space: &KeySpace, key: &[u8]) -> Result<bool> {
+        self.within(space, |inner| with_key(&space.space.prefix, key, |key| inner.persist(key)))
+    }
 }

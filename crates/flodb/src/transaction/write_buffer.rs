@@ -13,7 +13,7 @@ use super::hash_index::HashIndex;
 use super::own_ranges::OwnRanges;
 use super::read_set::{High, KeyRange};
 use crate::batch::{Batch, Write};
-use crate::expiry;
+use crate::expiry::{self, Expiry};
 use crate::key::{Comparator, Kind};
 use std::ops::Range;
 
@@ -138,6 +138,28 @@ impl WriteBuffer {
             Some(entry) if entry.kind == Kind::Merge => Own::Operands,
             Some(entry) => self.value_of(entry, time_ms).map_or(Own::Deleted, Own::Value),
         }
+    }
+
+    /// When the value expires that the writes leave of a key, below its operands if there are some.
+    /// `None` if the store has to be asked. What is not there by `time_ms` never expires.
+    pub(super) fn expiry_of(&self, key: &[u8], order: &Comparator, time_ms: u64) -> Option<Expiry> {
+        for (at, entry) in self.entries.iter().enumerate().rev() {
+            let is_range = entry.kind == Kind::DeleteRange;
+            if is_range && self.covers(at, key, order) {
+                return Some(Expiry::Never);
+            }
+            if is_range || entry.kind == Kind::Merge || self.bytes(&entry.key) != key {
+                continue;
+            }
+            let is_there = self.value_of(entry, time_ms).is_some();
+            return Some(match entry.kind {
+                Kind::PutExpiring if is_there => {
+                    Expiry::At(expiry::split_whole(self.bytes(&entry.value)).0)
+                }
+                _ => Expiry::Never,
+            });
+        }
+        None
     }
 
     /// The operands that were written last of a key, the oldest first, and what is below them:
