@@ -9,7 +9,7 @@ use keyrack_flodb::{
 };
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultFs, FaultPlan, Fs, MemFs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -648,7 +648,8 @@ fn a_crash_in_a_compaction_counts_no_operand_twice() {
     db.flush().unwrap();
     drop(db);
     let mut draw = Draw::new(9);
-    let mut images = 0;
+    // The entries of the tables after each crash: before the compaction each operand is one.
+    let mut seen = BTreeSet::new();
     for at in (1..).step_by(2) {
         let disk = copy(&before);
         let fs = FaultFs::new(Arc::new(disk.clone()));
@@ -662,13 +663,15 @@ fn a_crash_in_a_compaction_counts_no_operand_twice() {
             let again = open(&disk.crash_image(draw.next(), policy), options());
             assert_eq!(rows(&again), model, "{at}");
             assert_eq!(backward(again.iter().unwrap()), model, "{at}");
+            seen.extend((!is_over).then(|| of_levels(&again, "entries")));
             again.compact_range(None, None).unwrap();
             assert_eq!((rows(&again).len(), of_levels(&again, "entries")), (600, 600), "{at}");
-            images += 1;
         }
         if is_over {
             break;
         }
     }
-    assert!(images > 30, "{images} images");
+    // Crashes came before the first edit of the compaction and after the last one. How many changes
+    // of the disk lie between them is up to the threads.
+    assert!(seen.contains(&800) && seen.contains(&600), "{seen:?}");
 }
