@@ -77,8 +77,8 @@ impl ControlGroup {
     }
 }
 
-/// The groups of this process, one for each hierarchy that is mounted. `None` if the kernel does
-/// not name them. O(groups x mounts).
+/// The groups of this process, one for each hierarchy in which its group is mounted. `None` if the
+/// kernel does not name them. O(groups x mounts).
 #[must_use]
 pub fn control_groups(read: ReadText<'_>) -> Option<Vec<ControlGroup>> {
     let groups = read("/proc/self/cgroup")?;
@@ -87,8 +87,8 @@ pub fn control_groups(read: ReadText<'_>) -> Option<Vec<ControlGroup>> {
     let group = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
-        let mount = mounts.iter().find(|mount| mount.has(controllers))?;
-        Some(ControlGroup { controllers: controllers.to_owned(), dirs: mount.dirs(path) })
+        let dirs = mounts.iter().filter(|it| it.has(controllers)).find_map(|it| it.dirs(path))?;
+        Some(ControlGroup { controllers: controllers.to_owned(), dirs })
     };
     Some(groups.lines().filter_map(group).collect())
 }
@@ -129,12 +129,16 @@ impl GroupMount {
         }
     }
 
-    /// The directories of the group at `path`, from its own up to the mount.
-    fn dirs(&self, path: &str) -> Vec<String> {
-        let below = match path.strip_prefix(self.root.trim_end_matches('/')) {
+    /// The directories of the group at `path`, from its own up to the mount. `None` if it is not
+    /// mounted here, but other groups are: their limits are none of its own.
+    fn dirs(&self, path: &str) -> Option<Vec<String>> {
+        let root = self.root.trim_end_matches('/');
+        let below = match path.strip_prefix(root) {
             _ if path.starts_with("/..") => "",
             Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
-            _ => path,
+            // Above the name space of this process.
+            _ if root.starts_with("/..") => path,
+            _ => return None,
         };
         let names: Vec<&str> = below.split('/').filter(|name| !name.is_empty()).collect();
         let point = self.point.trim_end_matches('/');
@@ -142,7 +146,7 @@ impl GroupMount {
             let tail: String = names[..count].iter().map(|name| format!("/{name}")).collect();
             format!("{point}{tail}")
         };
-        (0..=names.len().min(DIRS_MAX)).rev().map(dir).collect()
+        Some((0..=names.len().min(DIRS_MAX)).rev().map(dir).collect())
     }
 }
 
@@ -273,6 +277,28 @@ mod tests {
             ]);
             assert_eq!(found, Some(1_000_000), "{path}");
         }
+    }
+
+    /// The first mount of the hierarchy was taken, whatever groups it has.
+    #[test]
+    fn a_mount_of_other_groups_sets_no_limit() {
+        let other = "29 23 0:26 /other /mnt/other rw - cgroup2 cgroup2 rw\n";
+        let with = |mounts: &str, path: &str| {
+            limit(&[
+                ("/proc/meminfo", MEMINFO),
+                ("/proc/self/cgroup", path),
+                ("/proc/self/mountinfo", mounts),
+                ("/mnt/other/memory.max", "1000000"),
+                ("/sys/fs/cgroup/a/memory.max", "2000000"),
+                ("/sys/fs/cgroup/otherwise/memory.max", "3000000"),
+            ])
+        };
+        let both = format!("{other}{V2}");
+        assert_eq!(with(&both, "0::/a\n"), Some(2_000_000));
+        assert_eq!(with(&both, "0::/otherwise\n"), Some(3_000_000));
+        assert_eq!(with(&both, "0::/other\n"), Some(1_000_000));
+        assert_eq!(with(other, "0::/a\n"), Some(MACHINE));
+        assert_eq!(with(other, "0::/\n"), Some(MACHINE));
     }
 
     #[test]
