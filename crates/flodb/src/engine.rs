@@ -134,8 +134,10 @@ const OPTIONS: &[EngineOption] = &[
 
 fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
     let dir = given.required_data_dir()?;
+    let durability = durability_of(given)?;
     // An option that is not given has the value that the store keeps.
-    let defaults = Options::default().with_stored(&*given.fs, dir).map_err(convert)?;
+    let defaults = Options { durability, ..Options::default() };
+    let defaults = defaults.with_stored(&*given.fs, dir).map_err(convert)?;
     let size = |key: &str, default: usize| -> Result<usize> {
         let value = given.size(key, default as u64)?;
         usize::try_from(value)
@@ -146,11 +148,9 @@ fn open(given: &OpenOptions) -> Result<Box<dyn Store>> {
         Some(text) if text.trim() == AUTO => Ok(None),
         Some(_) => size(key, 0).map(Some),
     };
-    let durability = durability_of(given)?;
     let memtable_bytes = of_budget("memory_bytes")?.unwrap_or(Options::BY_BUDGET);
     let memtable_bytes = at_least("memory_bytes", memtable_bytes, MEMTABLE_BYTES_MIN)?;
     let options = Options {
-        durability,
         memtable_bytes,
         memory_budget: of_budget("memory_budget")?,
         cache_bytes: of_budget("cache_bytes")?.unwrap_or(Options::BY_BUDGET),

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{CURRENT, edits, manifest_name, named};
 use crate::options::Options;
 use crate::version::StoredOptions;
+use keyrack_store::Durability;
 use keyrack_vfs::Fs;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,8 @@ impl Options {
             level_base_bytes: options.level_base_bytes,
             compression: options.compression.clone(),
             blob_bytes_min: options.blob_bytes_min as u64,
+            log_retention_bytes: options.log_retention_bytes,
+            log_retention_seconds: options.log_retention_seconds,
         }
     }
 
@@ -29,6 +32,11 @@ impl Options {
         let too_large = |name| move |_| Error::Usage(format!("{name} is more than memory"));
         let level0_tables =
             usize::try_from(stored.level0_tables).map_err(too_large("level0_tables"))?;
+        let retention = match self.durability {
+            // There is no log to be kept.
+            Durability::None => (self.log_retention_bytes, self.log_retention_seconds),
+            _ => (stored.log_retention_bytes, stored.log_retention_seconds),
+        };
         let options = Options {
             block_bytes: usize::try_from(stored.block_bytes).map_err(too_large("block_bytes"))?,
             restart_interval: usize::try_from(stored.restart_interval)
@@ -43,6 +51,8 @@ impl Options {
             compression: stored.compression,
             blob_bytes_min: usize::try_from(stored.blob_bytes_min)
                 .map_err(too_large("blob_bytes_min"))?,
+            log_retention_bytes: retention.0,
+            log_retention_seconds: retention.1,
             ..self
         };
         options.check()?;
@@ -50,10 +60,10 @@ impl Options {
     }
 
     /// These options, but for those that the store in `dir` keeps: block and table sizes, the
-    /// restart interval, the filter's bits, the levels, the compression, and the size from which on
-    /// values go to blob files. A store that an
-    /// earlier program wrote, or that is not there, keeps none. Every store keeps what it was last
-    /// opened for writing with.
+    /// restart interval, the filter's bits, the levels, the compression, the size from which on
+    /// values go to blob files, and how much of the log is kept. A store that an earlier program
+    /// wrote, or that is not there, keeps none. Every store keeps what it was last opened for
+    /// writing with.
     ///
     /// ```
     /// use keyrack_flodb::{Compression, Db, Options};

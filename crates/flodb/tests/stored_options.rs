@@ -2,7 +2,7 @@
 
 use crate::disk::flip;
 use crate::support::{idle, rows};
-use keyrack_flodb::{Compression, Db, Error, Options};
+use keyrack_flodb::{Compression, Db, Durability, Error, Options};
 use keyrack_vfs::{Fs, MemFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ fn other() -> Options {
         level0_stop: 50,
         level_base_bytes: 5 << 20,
         compression: vec![Compression::Snappy, Compression::Zstd(-3)],
+        log_retention_bytes: 3 << 20,
+        log_retention_seconds: 70,
         ..idle()
     }
 }
@@ -36,9 +38,10 @@ fn stored(fs: &MemFs) -> Result<Options, Error> {
 fn shown(options: &Options) -> String {
     let Options { block_bytes, restart_interval, filter_bits_per_key, table_bytes, .. } = options;
     let Options { level0_tables, level_base_bytes, compression, .. } = options;
+    let Options { log_retention_bytes, log_retention_seconds, .. } = options;
     format!(
         "{block_bytes} {restart_interval} {filter_bits_per_key} {table_bytes} {level0_tables} \
-         {level_base_bytes} {compression:?}"
+         {level_base_bytes} {compression:?} {log_retention_bytes} {log_retention_seconds}"
     )
 }
 
@@ -59,6 +62,17 @@ fn a_store_keeps_what_it_was_last_opened_for_writing_with() {
     let db = open(&fs, idle());
     assert_eq!(shown(&stored(&fs).unwrap()), shown(&idle()));
     drop(db);
+}
+
+/// A store without a log keeps none.
+#[test]
+fn a_store_that_keeps_its_log_opens_without_one() {
+    let fs = MemFs::new();
+    open(&fs, other()).close().unwrap();
+    let none = Options { durability: Durability::None, ..Options::default() };
+    let options = none.with_stored(&fs, Path::new(DIR)).unwrap();
+    assert_eq!((options.log_retention_bytes, options.log_retention_seconds), (0, 0));
+    open(&fs, options).close().unwrap();
 }
 
 #[test]
@@ -134,6 +148,7 @@ fn a_store_says_what_it_is_written_with() {
     let fs = MemFs::new();
     let db = open(&fs, other());
     let expected = "block_bytes=1000 restart_interval=3 filter_bits=7 table_bytes=1048576 \
-                    level0_tables=30 level_base_bytes=5242880 compression=snappy,zstd:-3";
+                    level0_tables=30 level_base_bytes=5242880 compression=snappy,zstd:-3 \
+                    log_retention_bytes=3145728 log_retention_seconds=70";
     assert_eq!(db.property("keyrack.options").as_deref(), Some(expected));
 }

@@ -81,6 +81,8 @@ const LEVEL0_TABLES: u64 = 10;
 const LEVEL_BASE_BYTES: u64 = 12;
 const COMPRESSION: u64 = 14;
 const BLOB_BYTES_MIN: u64 = 15;
+const LOG_RETENTION_BYTES: u64 = 17;
+const LOG_RETENTION_SECONDS: u64 = 19;
 
 /// Why bytes are no edit.
 #[derive(Debug, PartialEq, Eq)]
@@ -302,14 +304,22 @@ fn put_options(out: &mut Vec<u8>, options: &StoredOptions) {
     put_number(out, LEVEL0_TABLES, options.level0_tables);
     put_number(out, LEVEL_BASE_BYTES, options.level_base_bytes);
     put_bytes(out, COMPRESSION, Compression::show_list(&options.compression).as_bytes());
-    if options.blob_bytes_min > 0 {
-        put_number(out, BLOB_BYTES_MIN, options.blob_bytes_min);
+    for (tag, number) in [
+        (BLOB_BYTES_MIN, options.blob_bytes_min),
+        (LOG_RETENTION_BYTES, options.log_retention_bytes),
+        (LOG_RETENTION_SECONDS, options.log_retention_seconds),
+    ] {
+        if number > 0 {
+            put_number(out, tag, number);
+        }
     }
 }
 
 fn read_options(body: &[u8]) -> Decoded<StoredOptions> {
     let mut numbers = [None; index(COMPRESSION)];
-    let (mut compression, mut blob_bytes_min, mut fields) = (None, None, Reader::new(body));
+    let (mut compression, mut blob_bytes_min) = (None, None);
+    let (mut retention_bytes, mut retention_seconds) = (None, None);
+    let mut fields = Reader::new(body);
     while let Some((tag, body)) = field(&mut fields)? {
         match tag {
             BLOCK_BYTES | RESTART_INTERVAL | FILTER_BITS | TABLE_BYTES | LEVEL0_TABLES
@@ -322,6 +332,8 @@ fn read_options(body: &[u8]) -> Decoded<StoredOptions> {
                 )?;
             }
             BLOB_BYTES_MIN => once(&mut blob_bytes_min, number(body)?)?,
+            LOG_RETENTION_BYTES => once(&mut retention_bytes, number(body)?)?,
+            LOG_RETENTION_SECONDS => once(&mut retention_seconds, number(body)?)?,
             tag => pass_over(tag)?,
         }
     }
@@ -335,6 +347,8 @@ fn read_options(body: &[u8]) -> Decoded<StoredOptions> {
         level_base_bytes: of(LEVEL_BASE_BYTES)?,
         compression: compression.ok_or(Damaged("an option is not there"))?,
         blob_bytes_min: blob_bytes_min.unwrap_or(0),
+        log_retention_bytes: retention_bytes.unwrap_or(0),
+        log_retention_seconds: retention_seconds.unwrap_or(0),
     })
 }
 
@@ -454,6 +468,8 @@ mod tests {
             options: Some(StoredOptions {
                 restart_interval: u64::MAX,
                 blob_bytes_min: 1024,
+                log_retention_bytes: u64::MAX,
+                log_retention_seconds: 86_400,
                 compression: vec![Compression::Zstd(-7), Compression::Snappy],
                 ..Options::default().to_store()
             }),

@@ -1,4 +1,5 @@
-//! The options that a store keeps in its manifest: those that decide what is in its tables.
+//! The options that a store keeps in its manifest: those that decide what is in its tables, and how
+//! much of the log is kept.
 
 use crate::compress::Compression;
 use crate::error::Result;
@@ -17,6 +18,10 @@ pub(crate) struct StoredOptions {
     pub(crate) compression: Vec<Compression>,
     /// 0 where no values go to blob files, as in stores of earlier programs.
     pub(crate) blob_bytes_min: u64,
+    /// 0 for none, as in stores of earlier programs.
+    pub(crate) log_retention_bytes: u64,
+    /// The same.
+    pub(crate) log_retention_seconds: u64,
 }
 
 impl StoredOptions {
@@ -43,9 +48,12 @@ impl fmt::Display for StoredOptions {
             self.level_base_bytes,
             Compression::show_list(&self.compression)
         )?;
-        match self.blob_bytes_min {
-            0 => Ok(()),
-            bytes => write!(f, " blob_bytes_min={bytes}"),
-        }
+        let numbers = [
+            ("blob_bytes_min", self.blob_bytes_min),
+            ("log_retention_bytes", self.log_retention_bytes),
+            ("log_retention_seconds", self.log_retention_seconds),
+        ];
+        let mut given = numbers.iter().filter(|(_, number)| *number > 0);
+        given.try_for_each(|(name, number)| write!(f, " {name}={number}"))
     }
 }
