@@ -16,5 +16,6 @@ mod restore;
 mod shipping;
 mod shipping_calls;
 mod shipping_damage;
+mod spaces;
 mod support;
 mod writers;

@@ -2,14 +2,15 @@
 //!
 //! A feed that is synced ([`Changes::synced`]) gives the batches. The payload of an entry is that
 //! of the record in the log, see `batch`. Of several time marks between two batches the last one
-//! counts. A store with key spaces is no source: its directory of spaces is read when it opens.
+//! counts. `spaces::shipping` is the same for stores with key spaces.
 
 use crate::batch::Batch;
 use crate::changes::{Changes, CommittedBatch, TimeMark};
 use crate::db::Db;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::position::Position;
 use keyrack_store::{FeedError, LogEntry, LogFeed, LogReplay, LogSource, WriteOptions};
+use std::path::Path;
 use std::time::Duration;
 
 struct DbFeed {
@@ -25,7 +26,7 @@ impl LogSource for Db {
         self.inner().write_path.log.id()
     }
 
-    fn feed(&self, from: u64) -> Result<Box<dyn LogFeed>, FeedError> {
+    fn feed(&self, from: u64) -> std::result::Result<Box<dyn LogFeed>, FeedError> {
         let changes = self.changes(Position::from(from)).map_err(feed_error)?.synced();
         Ok(Box::new(DbFeed { changes, reached: from, next: None }))
     }
@@ -50,7 +51,7 @@ impl DbFeed {
 }
 
 impl LogFeed for DbFeed {
-    fn next(&mut self) -> Result<Option<LogEntry>, FeedError> {
+    fn next(&mut self) -> std::result::Result<Option<LogEntry>, FeedError> {
         let entry = match self.next.take() {
             Some(next) => Some(next),
             None => match self.changes.next().transpose().map_err(feed_error)? {
@@ -68,7 +69,7 @@ impl LogFeed for DbFeed {
         Ok(entry)
     }
 
-    fn wait(&mut self, timeout: Duration) -> Result<bool, FeedError> {
+    fn wait(&mut self, timeout: Duration) -> std::result::Result<bool, FeedError> {
         if self.next.is_some() {
             return Ok(true);
         }
@@ -78,10 +79,7 @@ impl LogFeed for DbFeed {
 
 impl LogReplay for Db {
     fn apply(&mut self, payload: &[u8]) -> keyrack_store::Result<()> {
-        let Some(batch) = Batch::from_payload(payload.to_vec()) else {
-            let what = "the payload of a shipped batch is none".to_owned();
-            return Err(Error::corruption(self.dir(), 0, what).into());
-        };
+        let batch = shipped_batch(self.dir(), payload)?;
         Ok(self.write(&batch, WriteOptions::default())?)
     }
 
@@ -89,6 +87,14 @@ impl LogReplay for Db {
         self.flush()?;
         Ok(self.close()?)
     }
+}
+
+/// The batch that the payload of an entry is, for the store in `dir`.
+pub(crate) fn shipped_batch(dir: &Path, payload: &[u8]) -> Result<Batch> {
+    Batch::from_payload(payload.to_vec()).ok_or_else(|| {
+        let what = "the payload of a shipped batch is none".to_owned();
+        Error::corruption(dir, 0, what)
+    })
 }
 
 fn feed_error(error: Error) -> FeedError {
@@ -103,7 +109,6 @@ mod tests {
     use super::*;
     use crate::{IngestOptions, Options, SstWriter};
     use keyrack_vfs::{Fs, MemFs};
-    use std::path::Path;
     use std::sync::Arc;
 
     fn entries(db: &Db, from: u64) -> Vec<LogEntry> {

@@ -56,7 +56,11 @@ pub(crate) fn open(matches: &ArgMatches) -> Result<Store, Failure> {
 
 /// Opens a store that is restored, to apply batches of a log.
 pub(crate) fn open_to_replay(dir: &Path) -> keyrack_store::Result<Box<dyn LogReplay>> {
-    Ok(Box::new(Db::open(dir, options().with_stored(&RealFs, dir)?)?))
+    let options = options().with_stored(&RealFs, dir)?;
+    match Spaces::are_in(&RealFs, dir)? {
+        Some(true) => Ok(Box::new(Spaces::open(dir, options, &[])?)),
+        Some(false) | None => Ok(Box::new(Db::open(dir, options)?)),
+    }
 }
 
 /// Opens the store in `DIR` to be read: no file changes, and whoever writes to it goes on.

@@ -31,6 +31,7 @@ mod key;
 mod merge;
 mod order;
 mod range;
+mod shipping;
 mod space;
 mod transaction;
 mod transaction_iter;
@@ -87,6 +88,8 @@ pub struct Spaces {
 struct Shared {
     order: Arc<SpacesOrder>,
     home: Arc<()>,
+    /// The spaces whose drop the opening found unfinished.
+    dropped: Vec<Entry>,
     /// Held while the catalog changes.
     known: Mutex<Known>,
 }
@@ -145,7 +148,7 @@ impl Spaces {
         let spaces = Spaces::open_by(dir, options, orders, |options, accept| {
             Db::open_accepted(fs, dir, options, accept)
         })?;
-        for dropped in Catalog::read(spaces.db.inner())?.dropped {
+        for dropped in &spaces.shared.dropped {
             remove_keys(&spaces.db, &Prefix::new(dropped.id, &dropped.order))?;
             let mut batch = Batch::new();
             catalog::forget(&mut batch, dropped.id);
@@ -276,6 +279,7 @@ impl Spaces {
         let shared = Shared {
             order,
             home: Arc::new(()),
+            dropped: catalog.dropped,
             known: Mutex::new(Known { spaces: BTreeMap::new(), next_id: catalog.next_id.max(1) }),
         };
         let mut known = shared.known();
