@@ -272,6 +272,11 @@ impl Changes {
         }
     }
 
+    /// The name of the operator that the operands are for, once there are some.
+    pub(crate) fn merge_operator(&self) -> Option<&str> {
+        self.db.inner().merges().stored_name()
+    }
+
     /// The next change, if there is one. A final error ends the feed.
     fn read(&mut self) -> Result<Option<CommittedBatch>> {
         self.ending.check()?;

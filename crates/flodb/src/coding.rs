@@ -79,6 +79,11 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
+    /// What is left.
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;

@@ -21,8 +21,9 @@ use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const COUNTER: &str = "keyrack.counter";
 const SET_UNION: &str = "keyrack.set-union";
@@ -231,7 +232,8 @@ fn built_in(name: &str) -> Option<Arc<dyn MergeOperator>> {
 /// The operator of an open store, and whether the store has operands.
 #[derive(Debug)]
 pub(crate) struct Merges {
-    operator: Option<Arc<dyn MergeOperator>>,
+    /// Empty if the store has none. It never changes.
+    operator: OnceLock<Arc<dyn MergeOperator>>,
     is_used: AtomicBool,
 }
 
@@ -244,7 +246,7 @@ impl Merges {
         given: Option<Arc<dyn MergeOperator>>,
         stored: Option<&str>,
         has_operands: bool,
-        dir: &std::path::Path,
+        dir: &Path,
     ) -> Result<Self> {
         let dir = dir.display();
         let operator = match (given, stored) {
@@ -271,7 +273,31 @@ impl Merges {
             )));
         }
         let is_used = AtomicBool::new(stored.is_some() || has_operands);
-        Ok(Merges { operator, is_used })
+        Ok(Merges { operator: operator.map_or_else(OnceLock::new, OnceLock::from), is_used })
+    }
+
+    /// Takes the operator `name`, whose operands come next from the log of another store, unless it
+    /// has that one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it has another one, or if no operator of this module has the name.
+    pub(crate) fn adopt(&self, name: &str, dir: &Path) -> Result<()> {
+        if self.operator.get().is_none()
+            && let Some(operator) = built_in(name)
+        {
+            self.operator.get_or_init(|| operator);
+        }
+        let dir = dir.display();
+        match self.operator.get().map(|operator| operator.name()) {
+            Some(own) if own == name => Ok(()),
+            Some(own) => Err(Error::Usage(format!(
+                "{dir}: the log has operands of the merge operator '{name}', not of '{own}'"
+            ))),
+            None => Err(Error::Usage(format!(
+                "{dir}: the log has operands of the merge operator '{name}'; restore it with a \
+                 program that has this operator"
+            ))),
+        }
     }
 
     /// The name that the manifest has to have before the first operand; `None` if it has it.
@@ -292,12 +318,12 @@ impl Merges {
 
     /// The name that is stored.
     pub(crate) fn stored_name(&self) -> Option<&str> {
-        let operator = self.operator.as_ref()?;
+        let operator = self.operator.get()?;
         self.is_used.load(Ordering::Acquire).then(|| operator.name())
     }
 
     fn operator(&self) -> Result<&dyn MergeOperator> {
-        self.operator.as_deref().ok_or_else(|| {
+        self.operator.get().map(AsRef::as_ref).ok_or_else(|| {
             Error::Usage("merge needs a store that is opened with a merge_operator".to_owned())
         })
     }
@@ -324,7 +350,7 @@ impl Merges {
 
     /// One operand for several, the oldest first. `None` if there is none.
     pub(crate) fn combine_all(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-        let operator = self.operator.as_deref()?;
+        let operator = self.operator.get()?;
         let (first, later) = operands.split_first()?;
         later.iter().try_fold(first.to_vec(), |all, next| operator.combine(key, &all, next))
     }
@@ -372,7 +398,6 @@ fn caught(
 mod tests {
     use super::*;
     use keyrack_testkit::random::{Announced, Draw, seeds};
-    use std::path::Path;
 
     /// However operands are combined, the value is the same.
     #[test]
@@ -441,5 +466,19 @@ mod tests {
         assert!(refused.contains("'theirs', not with 'keyrack.counter'"), "{refused}");
         assert!(open(None, Some("theirs"), false).unwrap_err().contains("'theirs'"));
         assert!(open(None, None, true).unwrap_err().contains("holds operands"));
+    }
+
+    #[test]
+    fn a_store_without_an_operator_takes_that_of_a_log() {
+        let dir = Path::new("/store");
+        let none = Merges::new(None, None, false, dir).unwrap();
+        let refused = none.adopt("theirs", dir).unwrap_err().to_string();
+        assert!(refused.contains("'theirs'; restore it with a program"), "{refused}");
+        assert!(none.name_to_store().is_err(), "it still has none");
+        none.adopt("keyrack.append:2c", dir).unwrap();
+        none.adopt("keyrack.append:2c", dir).unwrap();
+        assert_eq!(none.name_to_store().unwrap(), Some("keyrack.append:2c"));
+        let refused = none.adopt(COUNTER, dir).unwrap_err().to_string();
+        assert!(refused.contains("'keyrack.counter', not of 'keyrack.append:2c'"), "{refused}");
     }
 }

@@ -1,16 +1,23 @@
 //! The log of a store for those who ship it, and batches of it for a store that is restored.
 //!
-//! A feed that is synced ([`Changes::synced`]) gives the batches. The payload of an entry is that
-//! of the record in the log, see `batch`. Of several time marks between two batches the last one
+//! ```text
+//!   payload = record | 0: varint | merge operator: string | record       record: see `batch`
+//! ```
+//!
+//! A feed that is synced ([`Changes::synced`]) gives the batches, as the records of the log have
+//! them. One with operands has the name of their operator in front: the store gets its operator
+//! with the first operand, which may come after the backup. No record of a batch begins with 0.
+//!
+//! Of several time marks between two batches the last one
 //! counts. `spaces::shipping` is the same for stores with key spaces.
 
 use crate::batch::Batch;
 use crate::changes::{Changes, CommittedBatch, TimeMark};
+use crate::coding::{Reader, put_string, put_varint};
 use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::position::Position;
 use keyrack_store::{FeedError, LogEntry, LogFeed, LogReplay, LogSource, WriteOptions};
-use std::path::Path;
 use std::time::Duration;
 
 struct DbFeed {
@@ -33,13 +40,21 @@ impl LogSource for Db {
 }
 
 impl DbFeed {
-    fn entry(batch: &CommittedBatch) -> LogEntry {
+    fn entry(&self, batch: &CommittedBatch) -> LogEntry {
         let position = batch.position().into();
         if batch.is_ingestion() {
             return LogEntry::Break { position };
         }
         let batch = batch.batch();
-        LogEntry::Batch { position, payload: [&batch.head()[..], batch.entries()].concat() }
+        let mut payload = Vec::new();
+        if batch.has_operands() {
+            let name = self.changes.merge_operator().expect("a store with operands has one");
+            put_varint(&mut payload, 0);
+            put_string(&mut payload, name.as_bytes());
+        }
+        payload.extend_from_slice(&batch.head());
+        payload.extend_from_slice(batch.entries());
+        LogEntry::Batch { position, payload }
     }
 
     /// A time mark that was not given yet.
@@ -57,9 +72,9 @@ impl LogFeed for DbFeed {
             None => match self.changes.next().transpose().map_err(feed_error)? {
                 None => self.mark(self.changes.time()),
                 Some(batch) => match self.mark(batch.time()) {
-                    None => Some(DbFeed::entry(&batch)),
+                    None => Some(self.entry(&batch)),
                     Some(mark) => {
-                        self.next = Some(DbFeed::entry(&batch));
+                        self.next = Some(self.entry(&batch));
                         Some(mark)
                     }
                 },
@@ -79,7 +94,7 @@ impl LogFeed for DbFeed {
 
 impl LogReplay for Db {
     fn apply(&mut self, payload: &[u8]) -> keyrack_store::Result<()> {
-        let batch = shipped_batch(self.dir(), payload)?;
+        let batch = shipped_batch(self, payload)?;
         Ok(self.write(&batch, WriteOptions::default())?)
     }
 
@@ -89,12 +104,28 @@ impl LogReplay for Db {
     }
 }
 
-/// The batch that the payload of an entry is, for the store in `dir`.
-pub(crate) fn shipped_batch(dir: &Path, payload: &[u8]) -> Result<Batch> {
-    Batch::from_payload(payload.to_vec()).ok_or_else(|| {
+/// The batch in the payload of an entry, which `db` can apply then.
+pub(crate) fn shipped_batch(db: &Db, payload: &[u8]) -> Result<Batch> {
+    let damaged = || {
         let what = "the payload of a shipped batch is none".to_owned();
-        Error::corruption(dir, 0, what)
-    })
+        Error::corruption(db.dir(), 0, what)
+    };
+    let (operator, record) = with_operator(payload).ok_or_else(damaged)?;
+    let batch = Batch::from_payload(record.to_vec()).ok_or_else(damaged)?;
+    if let Some(name) = operator {
+        db.inner().merges().adopt(name, db.dir())?;
+    }
+    Ok(batch)
+}
+
+/// The merge operator that a payload names, and the record in it.
+fn with_operator(payload: &[u8]) -> Option<(Option<&str>, &[u8])> {
+    if payload.first() != Some(&0) {
+        return Some((None, payload));
+    }
+    let mut fields = Reader::new(&payload[1..]);
+    let name = std::str::from_utf8(fields.string()?).ok()?;
+    Some((Some(name), fields.rest()))
 }
 
 fn feed_error(error: Error) -> FeedError {
@@ -107,8 +138,9 @@ fn feed_error(error: Error) -> FeedError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IngestOptions, Options, SstWriter};
+    use crate::{Append, Counter, IngestOptions, MergeOperator, Options, SstWriter};
     use keyrack_vfs::{Fs, MemFs};
+    use std::path::Path;
     use std::sync::Arc;
 
     fn entries(db: &Db, from: u64) -> Vec<LogEntry> {
@@ -141,11 +173,63 @@ mod tests {
                 copy.apply(payload).unwrap();
             }
         }
-        assert!(copy.apply(&[1, 77]).is_err(), "no batch");
+        for bad in [&[][..], &[1, 77], &[0], &[0, 9], &[0, 1, b'x', 77], &[0, 1, 0xff, 0]] {
+            let error = copy.apply(bad).unwrap_err();
+            assert!(matches!(error, keyrack_store::Error::Corruption { .. }), "{bad:?}: {error}");
+        }
         copy.end().unwrap();
         let copy = open("/copy");
         assert_eq!(copy.first().unwrap(), Some((b"b".to_vec(), b"2".to_vec())));
         assert_ne!(LogSource::log_id(&copy), LogSource::log_id(&db));
+    }
+
+    /// The first operand came after the copy was made.
+    #[test]
+    fn a_copy_takes_the_operator_of_the_operands() {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let open = |dir: &str, options: Options| {
+            Db::open_in(Arc::clone(&fs), Path::new(dir), options).unwrap()
+        };
+        let apply = |db: &Db, copy: &mut dyn LogReplay| -> keyrack_store::Result<()> {
+            let batches = entries(db, 0).into_iter().filter_map(|entry| match entry {
+                LogEntry::Batch { payload, .. } => Some(payload),
+                _ => None,
+            });
+            batches.into_iter().try_for_each(|payload| copy.apply(&payload))
+        };
+        let db = open("/store", Options::new().merge_operator(Append::new(b",")));
+        // Operands of a short value are written as the value.
+        let long = vec![b'a'; 100];
+        db.put(b"names", &long).unwrap();
+        db.merge(b"names", b"bob").unwrap();
+        db.merge(b"names", b"eve").unwrap();
+        let mut copy: Box<dyn LogReplay> = Box::new(open("/copy", Options::new()));
+        apply(&db, &mut *copy).unwrap();
+        copy.end().unwrap();
+        let copy = open("/copy", Options::new());
+        assert_eq!(copy.get(b"names").unwrap(), Some([&long, &b",bob,eve"[..]].concat()));
+        let db = open("/theirs", Options::new().merge_operator(Theirs));
+        db.put(b"key", &long).unwrap();
+        db.merge(b"key", b"x").unwrap();
+        for (dir, options, what) in [
+            ("/none", Options::new(), "'theirs'; restore it with a program"),
+            ("/counter", Options::new().merge_operator(Counter), "'theirs', not of 'keyrack.count"),
+        ] {
+            let error = apply(&db, &mut open(dir, options)).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
+    }
+
+    struct Theirs;
+
+    impl MergeOperator for Theirs {
+        fn name(&self) -> &str {
+            "theirs"
+        }
+
+        fn merge(&self, _: &[u8], existing: Option<&[u8]>, _: &[&[u8]]) -> Option<Vec<u8>> {
+            existing.map(<[u8]>::to_vec)
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl LogSource for Spaces {
 /// [`LogReplay::end`].
 impl LogReplay for Spaces {
     fn apply(&mut self, payload: &[u8]) -> keyrack_store::Result<()> {
-        let batch = shipped_batch(self.dir(), payload)?;
+        let batch = shipped_batch(&self.db, payload)?;
         self.check_orders(&batch)?;
         Ok(self.db.write(&batch, WriteOptions::default())?)
     }
