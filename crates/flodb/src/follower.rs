@@ -25,11 +25,56 @@ use std::sync::Arc;
 
 /// A store that is open for reading only and keeps up with its writer, see [`Db::follow`].
 pub struct Follower {
+    followed: Followed<Db>,
+}
+
+/// A store of one kind, and how it is opened anew.
+pub(crate) struct Followed<S> {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    options: Options,
-    db: Db,
+    open: Box<dyn Fn() -> Result<S> + Send + Sync>,
+    /// What a store of the kind is made on.
+    db_of: fn(&S) -> &Db,
+    store: S,
     seen: Seen,
+}
+
+impl<S> Followed<S> {
+    /// Opens the store in `dir`.
+    pub(crate) fn begin(
+        (fs, dir): (Arc<dyn Fs>, &Path),
+        open: impl Fn() -> Result<S> + Send + Sync + 'static,
+        db_of: fn(&S) -> &Db,
+    ) -> Result<Self> {
+        let store = open()?;
+        let seen = db_of(&store).seen();
+        Ok(Followed { fs, dir: dir.to_owned(), open: Box::new(open), db_of, store, seen })
+    }
+
+    pub(crate) fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        (self.db_of)(&self.store).position()
+    }
+
+    /// See [`Follower::catch_up`].
+    pub(crate) fn catch_up(&mut self) -> Result<bool> {
+        let options = (self.db_of)(&self.store).options();
+        if self.seen.is_current(&self.fs, &self.dir, options) {
+            return Ok(false);
+        }
+        let store = (self.open)()?;
+        let seen = (self.db_of)(&store).seen();
+        let is_new = seen != self.seen;
+        (self.store, self.seen) = (store, seen);
+        Ok(is_new)
+    }
 }
 
 impl Db {
@@ -74,9 +119,9 @@ impl Db {
     /// # Errors
     /// As for [`Db::open_read_only`].
     pub fn follow_in(fs: Arc<dyn Fs>, dir: &Path, options: Options) -> Result<Follower> {
-        let db = Db::open_read_only_in(Arc::clone(&fs), dir, options.clone())?;
-        let seen = db.seen();
-        Ok(Follower { fs, dir: dir.to_owned(), options, db, seen })
+        let (place, path) = (Arc::clone(&fs), dir.to_owned());
+        let open = move || Db::open_read_only_in(Arc::clone(&place), &path, options.clone());
+        Ok(Follower { followed: Followed::begin((fs, dir), open, |db| db)? })
     }
 }
 
@@ -97,7 +142,7 @@ impl Follower {
     /// ```
     #[must_use]
     pub fn db(&self) -> &Db {
-        &self.db
+        self.followed.store()
     }
 
     /// What it has seen: all writes up to there, see [`Db::position`]. Without a log
@@ -114,7 +159,7 @@ impl Follower {
     /// ```
     #[must_use]
     pub fn position(&self) -> Position {
-        self.db.position()
+        self.followed.position()
     }
 
     /// Looks at what the writer has done since. Whether there was anything new: then
@@ -136,21 +181,14 @@ impl Follower {
     /// # Errors
     /// As for [`Db::open_read_only`]. The follower stays as it was, and the next call tries again.
     pub fn catch_up(&mut self) -> Result<bool> {
-        if self.seen.is_current(&self.fs, &self.dir, &self.options) {
-            return Ok(false);
-        }
-        let db = Db::open_read_only_in(Arc::clone(&self.fs), &self.dir, self.options.clone())?;
-        let seen = db.seen();
-        let is_new = seen != self.seen;
-        (self.db, self.seen) = (db, seen);
-        Ok(is_new)
+        self.followed.catch_up()
     }
 }
 
 impl fmt::Debug for Follower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Follower")
-            .field("dir", &self.dir)
+            .field("dir", &self.followed.dir())
             .field("position", &self.position())
             .finish_non_exhaustive()
     }

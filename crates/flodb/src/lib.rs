@@ -150,7 +150,7 @@ pub use prefix_extractor::{PrefixExtractor, PrefixRule};
 pub use repair::{RepairReport, repair};
 pub use spaces::{
     KeySpace, SpaceIter, SpaceWrite, Spaces, SpacesBatch, SpacesChange, SpacesChanges,
-    SpacesTransaction, SpacesTransactionIter,
+    SpacesFollower, SpacesTransaction, SpacesTransactionIter,
 };
 pub use sst_writer::{SstFile, SstWriter};
 pub use table::ReadOptions;

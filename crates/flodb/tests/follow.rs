@@ -2,8 +2,8 @@
 //! mixture.
 
 use crate::faults::bounded;
-use crate::support::{DIR, idle, newest_round, open, round, rows, tiny};
-use keyrack_flodb::{Db, Durability, Follower, Options, WriteOptions};
+use crate::support::{DIR, backwards, idle, newest_round, open, round, rows, tiny};
+use keyrack_flodb::{Comparator, Db, Durability, Follower, Options, Spaces, WriteOptions};
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
 use std::path::Path;
 use std::sync::Arc;
@@ -153,4 +153,52 @@ fn a_failure_leaves_it_as_it_was() {
             return;
         }
     }
+}
+
+/// Spaces come and go, and the follower has those of its moment with their keys.
+#[test]
+fn a_follower_of_key_spaces_sees_creations_drops_and_keys() {
+    let disk = MemFs::new();
+    let fs = || Arc::new(disk.clone());
+    let orders = [backwards()];
+    let open = || Spaces::open_in(fs(), Path::new(DIR), idle(), &orders).unwrap();
+    let told = |spaces: &Spaces| -> Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> {
+        let keys = |name: &str| {
+            spaces.get(name).unwrap().range(..).map(Result::unwrap).collect::<Vec<_>>()
+        };
+        spaces.list().into_iter().map(|(name, _)| (name.clone(), keys(&name))).collect()
+    };
+    let mut writer = open();
+    assert!(Spaces::follow_in(fs(), Path::new(DIR), idle(), &[]).is_ok(), "no order is used yet");
+    let mut follower = Spaces::follow_in(fs(), Path::new(DIR), idle(), &orders).unwrap();
+    assert!(!follower.catch_up().unwrap());
+    for life in 0..3_u8 {
+        for step in 0..6_u8 {
+            let order = if step % 2 == 0 { backwards() } else { Comparator::Bytewise };
+            let name = format!("space{step}");
+            let space = writer.get_or_create(&name, &order).unwrap();
+            for key in 0..50_u8 {
+                space.put(&[key], &[life, step, key]).unwrap();
+            }
+            match step {
+                1 => writer.flush().unwrap(),
+                3 => writer.compact().unwrap(),
+                4 => assert!(writer.drop_space(&name).unwrap()),
+                _ => {}
+            }
+            let before = follower.spaces().clone();
+            let shown = told(&before);
+            assert!(follower.catch_up().unwrap(), "life {life}, step {step}");
+            assert_eq!(told(follower.spaces()), told(&writer), "life {life}, step {step}");
+            assert_eq!(follower.position(), writer.position());
+            assert_eq!(told(&before), shown, "an earlier moment stays");
+            assert!(follower.spaces().create("new", &Comparator::Bytewise).is_err());
+        }
+        writer.close().unwrap();
+        writer = open();
+        follower.catch_up().unwrap();
+        assert_eq!(told(follower.spaces()), told(&writer));
+    }
+    let refused = Spaces::follow_in(fs(), Path::new(DIR), idle(), &[]).unwrap_err();
+    assert!(refused.to_string().contains("test.backwards"), "{refused}");
 }

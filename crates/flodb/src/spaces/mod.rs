@@ -26,6 +26,7 @@ mod batch;
 mod catalog;
 mod changes;
 mod expire;
+mod follower;
 mod iter;
 mod key;
 mod merge;
@@ -38,6 +39,7 @@ mod transaction_iter;
 
 pub use batch::SpacesBatch;
 pub use changes::{SpaceWrite, SpacesChange, SpacesChanges};
+pub use follower::SpacesFollower;
 pub use iter::SpaceIter;
 pub use space::KeySpace;
 pub use transaction::SpacesTransaction;
