@@ -12,6 +12,10 @@ pub enum Error {
     /// The caller asked for something that cannot be. Nothing was done.
     #[error("{0}")]
     Usage(String),
+    /// The log cannot be shipped from a backup on: there is none of the store, or the log does not
+    /// go back so far. Make a backup, and begin a new shipper.
+    #[error("{0}")]
+    BackupNeeded(String),
     /// The machine failed.
     #[error(transparent)]
     Io(#[from] keyrack_vfs::Error),
@@ -54,7 +58,7 @@ impl Error {
                 Operation::Open => !error.is_too_many_files(),
                 _ => false,
             },
-            Error::Locked(_) | Error::Remote(_) | Error::Store(_) => false,
+            Error::BackupNeeded(_) | Error::Locked(_) | Error::Remote(_) | Error::Store(_) => false,
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Shipper {
     /// An object that is full, and perhaps in the repository.
     sealed: Option<(LogName, Vec<u8>)>,
     shipped_to: u64,
+    /// The last time mark that it has read.
+    unix_ms: Option<u64>,
 }
 
 /// What was shipped.
@@ -52,6 +54,8 @@ pub struct LogShipped {
     pub bytes: u64,
     /// Everything up to this position is in the repository.
     pub position: u64,
+    /// The last time mark that this shipper has shipped, in milliseconds since 1970.
+    pub unix_ms: Option<u64>,
 }
 
 impl fmt::Debug for Shipper {
@@ -68,8 +72,8 @@ impl Shipper {
     /// does not go back so far, it begins at the oldest later backup to which the log goes back.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no backup of the store, or its log does not go back to it: take
-    /// a backup, and begin again. The machine's.
+    /// [`Error::BackupNeeded`] if there is no backup of the store, or its log does not go back to
+    /// it. The machine's.
     pub fn begin(repository: &Repository, source: &dyn LogSource) -> Result<Shipper> {
         let log_id = source.log_id();
         let last = repository.shipped_end(log_id)?;
@@ -89,7 +93,7 @@ impl Shipper {
         }
         let Some((feed, first)) = begun else {
             let remedy = "make a backup, and ship the log again";
-            return Err(Error::Usage(format!("{}: {gone}; {remedy}", repository.place())));
+            return Err(Error::BackupNeeded(format!("{}: {gone}; {remedy}", repository.place())));
         };
         let continues = last == Some(first);
         Ok(Shipper {
@@ -100,6 +104,7 @@ impl Shipper {
             next: None,
             sealed: None,
             shipped_to: first,
+            unix_ms: None,
         })
     }
 
@@ -107,9 +112,9 @@ impl Shipper {
     /// it. After an error the next call goes on.
     ///
     /// # Errors
-    /// [`Error::Locked`] if another process writes to the repository. [`Error::Usage`] if the log
-    /// does not have any more what comes next, or another shipper is at work: begin a new one. The
-    /// machine's.
+    /// [`Error::Locked`] if another process writes to the repository. [`Error::BackupNeeded`] if
+    /// the log does not have any more what comes next. [`Error::Usage`] if another shipper is at
+    /// work: begin a new one. The machine's.
     pub fn ship(&mut self) -> Result<LogShipped> {
         let mut shipped = LogShipped::default();
         while self.fill()?
@@ -121,7 +126,7 @@ impl Shipper {
             self.shipped_to = name.end;
             self.sealed = None;
         }
-        shipped.position = self.shipped_to;
+        (shipped.position, shipped.unix_ms) = (self.shipped_to, self.unix_ms);
         Ok(shipped)
     }
 
@@ -145,7 +150,12 @@ impl Shipper {
                 None => self.feed.next().map_err(feed_error)?,
             };
             match next {
-                Some(entry) if self.writer.takes(&entry) => self.writer.push(&entry),
+                Some(entry) if self.writer.takes(&entry) => {
+                    self.writer.push(&entry);
+                    if let LogEntry::Time { unix_ms, .. } = entry {
+                        self.unix_ms = Some(unix_ms);
+                    }
+                }
                 None if self.writer.is_empty() => return Ok(false),
                 next => {
                     let end = self.writer.end();
@@ -208,7 +218,7 @@ impl Repository {
 fn feed_error(error: FeedError) -> Error {
     match error {
         FeedError::Gone(what) => {
-            Error::Usage(format!("{what}; make a backup, and begin a new shipper"))
+            Error::BackupNeeded(format!("{what}; make a backup, and begin a new shipper"))
         }
         FeedError::Store(error) => error.into(),
     }

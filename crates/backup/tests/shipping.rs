@@ -18,6 +18,14 @@ fn usage(result: keyrack_backup::Result<impl std::fmt::Debug>, what: &str) {
     }
 }
 
+#[track_caller]
+fn needs_backup(result: keyrack_backup::Result<impl std::fmt::Debug>, what: &str) {
+    match result {
+        Err(Error::BackupNeeded(text)) => assert!(text.contains(what), "{what}: {text}"),
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
 /// Rounds, flushes, backups, new shippers and power losses in any order. Each position that was
 /// shipped gives exactly what was written up to it.
 #[test]
@@ -200,14 +208,14 @@ fn a_deletion_keeps_the_parts_that_backups_need() {
     repository.delete(&[last]).unwrap();
     let report = repository.verify(None, |_| ()).unwrap();
     assert_eq!((report.log_objects, report.unused_objects), (0, 0));
-    usage(Shipper::begin(&repository, &db), "make a backup");
+    needs_backup(Shipper::begin(&repository, &db), "make a backup");
 }
 
 #[test]
 fn a_log_that_is_not_kept_needs_a_new_backup() {
     let db = Db::open_in(shared(&MemFs::new()), Path::new(STORE), idle()).unwrap();
     let repository = create(&shared(&MemFs::new())).unwrap();
-    usage(Shipper::begin(&repository, &db), "has no backup of this store to begin at");
+    needs_backup(Shipper::begin(&repository, &db), "has no backup of this store to begin at");
     save(&db, &repository).unwrap();
     write(&db, 1..10);
     let first = Shipper::begin(&repository, &db).unwrap().ship().unwrap().position;
@@ -216,7 +224,7 @@ fn a_log_that_is_not_kept_needs_a_new_backup() {
         write(&db, 10 + n * 100..110 + n * 100);
         db.flush().unwrap();
     }
-    usage(Shipper::begin(&repository, &db), "make a backup, and ship the log again");
+    needs_backup(Shipper::begin(&repository, &db), "make a backup, and ship the log again");
     save(&db, &repository).unwrap();
     let mut shipper = Shipper::begin(&repository, &db).unwrap();
     write(&db, 1010..1020);
@@ -243,7 +251,7 @@ fn a_shipper_that_falls_behind_says_so() {
         write(&db, 1 + n * 100..101 + n * 100);
         db.flush().unwrap();
     }
-    usage(shipper.ship(), "make a backup, and begin a new shipper");
+    needs_backup(shipper.ship(), "make a backup, and begin a new shipper");
 }
 
 #[test]
@@ -291,7 +299,9 @@ fn objects_have_a_limit() {
     // One batch that is larger than an object.
     db.put(b"large", &vec![1; 20 << 20]).unwrap();
     let shipped = shipper.ship().unwrap();
-    assert_eq!((shipped.objects, shipped.position), (3, position(&db)));
+    // A time mark after the large batch is in another one.
+    assert!(matches!(shipped.objects, 3 | 4), "{shipped:?}");
+    assert_eq!(shipped.position, position(&db));
     assert!(!shipper.wait(std::time::Duration::ZERO).unwrap());
     let mut sizes: Vec<u64> = names(&disk, "/backups/logs")
         .iter()

@@ -82,7 +82,9 @@ impl From<keyrack_backup::Error> for Failure {
     fn from(error: keyrack_backup::Error) -> Self {
         let what = error.to_string();
         match error {
-            keyrack_backup::Error::Usage(_) => Failure::Usage(what),
+            keyrack_backup::Error::Usage(_) | keyrack_backup::Error::BackupNeeded(_) => {
+                Failure::Usage(what)
+            }
             keyrack_backup::Error::Corruption { .. } => Failure::Damaged(what),
             _ => Failure::Failed(what),
         }

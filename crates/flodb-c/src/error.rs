@@ -117,7 +117,9 @@ impl From<StoreError> for Error {
 impl From<keyrack_backup::Error> for Error {
     fn from(error: keyrack_backup::Error) -> Error {
         let code = match &error {
-            keyrack_backup::Error::Usage(_) => Code::KEYRACK_USAGE,
+            keyrack_backup::Error::Usage(_) | keyrack_backup::Error::BackupNeeded(_) => {
+                Code::KEYRACK_USAGE
+            }
             keyrack_backup::Error::Locked(_) => Code::KEYRACK_LOCKED,
             keyrack_backup::Error::Corruption { .. } => Code::KEYRACK_CORRUPTION,
             _ => Code::KEYRACK_IO,
