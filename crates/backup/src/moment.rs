@@ -88,7 +88,7 @@ impl fmt::Display for Last {
 }
 
 fn stamp(unix_ms: u64) -> String {
-    keyrack_calendar::rfc3339_of_ns(unix_ms.saturating_mul(1_000_000))
+    keyrack_calendar::rfc3339_of_ms(unix_ms)
 }
 
 impl Repository {

@@ -48,6 +48,13 @@ pub fn rfc3339_of_ns(unix_ns: u64) -> String {
     rfc3339(of_ns(unix_ns))
 }
 
+/// A time in milliseconds since 1970 in UTC as RFC 3339, with the fraction of a second that it
+/// has. [`unix_s`] gives it back.
+#[must_use]
+pub fn rfc3339_of_ms(unix_ms: u64) -> String {
+    of_ns(unix_ms.saturating_mul(1_000_000)).to_string()
+}
+
 /// Seconds since 1970 of an RFC 3339 stamp; `None` for anything else.
 #[must_use]
 pub fn unix_s(stamp: &str) -> Option<f64> {
@@ -65,6 +72,19 @@ fn rfc3339(time: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn milliseconds_come_back() {
+        for (unix_ms, stamp) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (1_789_996_931_734, "2026-09-21T13:22:11.734Z"),
+            (1_789_996_931_700, "2026-09-21T13:22:11.7Z"),
+            (1_789_996_931_000, "2026-09-21T13:22:11Z"),
+        ] {
+            assert_eq!(rfc3339_of_ms(unix_ms), stamp);
+            assert_eq!((unix_s(stamp).unwrap() * 1000.0).round() as u64, unix_ms);
+        }
+    }
 
     #[test]
     fn nanoseconds_as_a_stamp() {

@@ -171,7 +171,7 @@ fn keep(matches: &ArgMatches) -> Result<Option<usize>, Failure> {
 
 /// A time in milliseconds since 1970 for people.
 fn stamp(unix_ms: u64) -> String {
-    keyrack_calendar::rfc3339_of_ns(unix_ms.saturating_mul(1_000_000))
+    keyrack_calendar::rfc3339_of_ms(unix_ms)
 }
 
 fn info_json(info: &BackupInfo) -> Value {
