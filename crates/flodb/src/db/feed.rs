@@ -255,12 +255,16 @@ impl Inner {
 
     /// Marks the time. Returns where the mark ends, unless the log has no place for it now.
     fn mark_time(&self) -> Option<u64> {
-        let (end, is_segment_due) = self.write_path.log.mark_time(wall::unix_ms).ok()?;
+        self.log_time().ok()
+    }
+
+    fn log_time(&self) -> Result<u64> {
+        let (end, is_segment_due) = self.write_path.log.mark_time(wall::unix_ms)?;
         if is_segment_due {
             self.ahead.segment.make();
         }
         self.feeds.marked_to.fetch_max(end, Ordering::Relaxed);
-        Some(end)
+        Ok(end)
     }
 
     /// Drops what the log does not keep any more. What cannot be removed now is tried again.
@@ -270,6 +274,32 @@ impl Inner {
 }
 
 impl Db {
+    /// Marks the time in the log: whatever is visible now was committed by now. A store with a feed
+    /// or with a log that is kept marks it about once a second by itself; this is for who reads the
+    /// log of a store that has done neither.
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Db, Options};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let db = Db::open_in(fs, "/store".as_ref(), Options::new())?;
+    /// db.put(b"key", b"value")?;
+    /// let before = db.position();
+    /// db.mark_time()?;
+    /// let mut changes = db.changes(before)?;
+    /// assert!(changes.next().is_none());
+    /// assert!(changes.time().is_some_and(|mark| mark.position > before));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::put`].
+    pub fn mark_time(&self) -> Result<()> {
+        let inner = self.inner();
+        inner.check_poison()?;
+        inner.log_time()?;
+        Ok(())
+    }
+
     /// What the first feed begins, and what each needs.
     pub(crate) fn begin_feed(&self) -> Result<()> {
         let inner = self.inner();

@@ -134,6 +134,16 @@ impl Spaces {
     }
 }
 
+impl Spaces {
+    /// Marks the time in the log, see [`Db::mark_time`].
+    ///
+    /// # Errors
+    /// As for [`Db::mark_time`].
+    pub fn mark_time(&self) -> Result<()> {
+        self.db.mark_time()
+    }
+}
+
 impl KeySpace {
     /// The changes of this space after `from`: as [`Spaces::changes`], without the writes to other
     /// spaces, and without the batches that have nothing else.
