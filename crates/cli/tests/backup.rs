@@ -108,6 +108,92 @@ fn moments_between_backups_come_back() {
     lab.run("backup b --verify").exits(0).says("sound");
 }
 
+/// `--log` in cron: a backup if there is none, then what the log has since the last time.
+#[test]
+fn the_log_of_a_closed_store_is_shipped() {
+    let lab = Lab::new();
+    lab.run("db torture run s acks 1").exits(0);
+    let put = |value: u32| drop(lab.run(&format!("db put s key {value}")).exits(0));
+    put(0);
+    let first = lab.run("backup s b --log").exits(0).says("are new").says("log: up to position");
+    assert_eq!((first.stdout.lines().count(), first.stderr.as_str()), (2, ""));
+    let mut moments = Vec::new();
+    for value in 1..4 {
+        put(value);
+        let told = parse_json(&lab.run("backup s b --log --json").exits(0).stdout);
+        let shipped = &told["shipped"];
+        assert!(told["id"].is_null() && shipped["parts"] == 1, "{told}");
+        let time = shipped["time"].as_str().unwrap().to_owned();
+        moments.push((value, shipped["position"].as_u64().unwrap(), time));
+    }
+    // Nothing is new.
+    let idle = parse_json(&lab.run("backup s b --log --json").exits(0).stdout);
+    assert_eq!((&idle["shipped"]["parts"], &idle["shipped"]["time"]), (&0.into(), &().into()));
+    assert_eq!(idle["shipped"]["position"].as_u64(), Some(moments[2].1));
+    let restored = |at: &str, value: u32| {
+        lab.run(&format!("restore b r --at {at}")).exits(0).says("the store of position");
+        assert_eq!(lab.run("db get r key").exits(0).stdout, format!("{value}\n"));
+        lab.run("db verify r").exits(0).says("sound");
+        std::fs::remove_dir_all(lab.path("r")).unwrap();
+    };
+    for (value, position, time) in &moments {
+        restored(&position.to_string(), *value);
+        restored(time, *value);
+    }
+    lab.run("backup b --verify").exits(0).says("1 backup,").says("parts of logs").says("sound");
+    // A flush takes what it has from the log of a store that keeps none.
+    put(4);
+    lab.run("db compact s").exits(0);
+    put(5);
+    let gap = lab.run("backup s b --log").exits(0).says("are new").warns("made a backup");
+    assert_eq!((gap.stdout.lines().count(), gap.stderr.lines().count()), (2, 1), "{}", gap.told());
+    put(6);
+    let last = parse_json(&lab.run("backup s b --log --keep 1 --json").exits(0).stdout);
+    assert_eq!((&last["shipped"]["parts"], &last["deleted"]["backups"]), (&1.into(), &1.into()));
+    restored(&last["shipped"]["position"].to_string(), 6);
+    lab.run("backup b --verify").exits(0).says("1 backup,").says("1 part of a log").says("sound");
+    lab.run(&format!("restore b no --at {}", moments[0].1)).refuses(&["the first moment is"]);
+}
+
+/// A store keeps how much of its log is kept, and the commands keep that much.
+#[test]
+fn a_log_that_a_program_keeps_is_shipped_over_flushes() {
+    use keyrack_flodb::{Comparator, Counter, Options, Spaces};
+    let lab = Lab::new();
+    let keeping = || Options::new().log_retention_bytes(64 << 20).merge_operator(Counter);
+    let spaces = Spaces::open(lab.path("s"), keeping(), &[]).unwrap();
+    let visits = spaces.create("visits", &Comparator::Bytewise).unwrap();
+    visits.put(b"page", &0_u64.to_le_bytes()).unwrap();
+    drop(visits);
+    spaces.close().unwrap();
+    lab.run("backup s b --log").exits(0).says("are new");
+    let spaces = Spaces::open(lab.path("s"), keeping(), &[]).unwrap();
+    let visits = spaces.get("visits").unwrap();
+    visits.merge(b"page", &3_u64.to_le_bytes()).unwrap();
+    spaces.flush().unwrap();
+    let middle = spaces.position();
+    visits.merge(b"page", &4_u64.to_le_bytes()).unwrap();
+    spaces.create("more", &Comparator::Bytewise).unwrap().put(b"k", b"v").unwrap();
+    spaces.drop_space("more").unwrap();
+    drop(visits);
+    spaces.close().unwrap();
+    lab.run("db compact s").exits(0);
+    lab.run("db put s key value --space visits").exits(0);
+    let told = lab.run("backup s b --log").exits(0).says("log: up to position");
+    assert_eq!((told.stdout.lines().count(), told.stderr.as_str()), (1, ""), "{}", told.told());
+    lab.run(&format!("restore b r --at {middle}")).exits(0);
+    let page =
+        |dir: &str| lab.run(&format!("db dump {dir} --space visits --format hex")).exits(0).stdout;
+    assert!(page("r").contains("0300000000000000"), "{}", page("r"));
+    let json = parse_json(&lab.run("backup s b --log --json").exits(0).stdout);
+    lab.run(&format!("restore b all --at {}", json["shipped"]["position"])).exits(0);
+    assert!(page("all").contains("0700000000000000"), "{}", page("all"));
+    assert_eq!(lab.run("db get all key --space visits").exits(0).stdout, "value\n");
+    lab.run("db dump all --space more").exits(2).warns("there is no key space 'more'");
+    lab.run("db verify all").exits(0).says("sound");
+    lab.run("db compact all").exits(0);
+}
+
 #[test]
 fn old_backups_are_deleted() {
     let lab = store();
@@ -214,6 +300,7 @@ fn what_is_wrong_on_the_command_line_does_nothing() {
     lab.run("backup b --list --keep 3").refuses(&["--keep"]);
     lab.run("backup b --list --id 20200101T000000Z").refuses(&["--id", "--verify"]);
     lab.run("backup b --verify --limit 1M").refuses(&["--limit"]);
+    lab.run("backup b --list --log").refuses(&["--log", "a backup"]);
     lab.run("backup b --delete 20200101T000000Z").refuses(&["no backup 20200101T000000Z"]);
     lab.run("backup b --delete yesterday").refuses(&["'yesterday'", "--list"]);
     lab.run("restore b r --id 20200101T000000Z").refuses(&["no backup 20200101T000000Z"]);
@@ -264,6 +351,7 @@ fn a_row_store_comes_back() {
     let lab = Lab::new();
     let dir = lab.path("rows");
     rows(&dir, &[("ada", "36"), ("bob", "1")]);
+    lab.run("backup rows b --log").refuses(&["rows", "leave out --log"]);
     lab.run("backup rows b").exits(0).says("are new");
     let expected = rows(&dir, &[("bob", "2")]);
     lab.run("backup rows b").exits(0);

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   backup DIR DEST      save.rs      the store is opened, and its files go to the repository
+//!     --log              log.rs       or what its log has after them
 //!   backup DEST --...    query.rs     list, verify, delete, keep
 //!   restore DEST DIR     restore.rs
 //! ```
 //!
 //! Statuses are those of `keyrack db`.
 
+mod log;
 mod progress;
 mod query;
 mod restore;
@@ -41,7 +43,7 @@ pub(crate) fn command() -> Command {
     Command::new("backup")
         .about("Back up a store; list, verify and delete backups")
         .override_usage(
-            "keyrack backup DIR DEST [--keep N] [--limit BYTES]\n       \
+            "keyrack backup DIR DEST [--log] [--keep N] [--limit BYTES]\n       \
              keyrack backup DEST --list | --verify [--id ID] | --delete ID... | --keep N",
         )
         .after_help(help())
@@ -53,6 +55,11 @@ pub(crate) fn command() -> Command {
                 .required(true)
                 .help("Where the backups are: a directory, or s3://BUCKET/PREFIX"),
         )
+        .arg(flag(
+            "log",
+            "Ship what the log has since the last time; back up first if the log does not go back \
+             so far",
+        ))
         .arg(flag("list", "List the backups, and up to where the log after them is there"))
         .arg(flag("verify", "Read every byte of all backups, or of one, and say what is wrong"))
         .arg(
@@ -115,6 +122,9 @@ fn mode(matches: &ArgMatches) -> Result<Mode, Failure> {
     let (dir, only) = (given("dir"), |name: &str, mode: &str| {
         Err(Failure::Usage(format!("--{name} goes with {mode} alone")))
     });
+    if mode != Mode::Save && matches.get_flag("log") {
+        return only("log", "a backup");
+    }
     match mode {
         Mode::Save if !dir => {
             let what = "name the store and the directory of its backups, or one of --list, \

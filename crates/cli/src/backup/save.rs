@@ -1,10 +1,10 @@
-//! `keyrack backup DIR DEST`.
+//! `keyrack backup DIR DEST`, and what is told of it.
 
 use super::progress::Shown;
-use super::{info_json, keep, target};
-use crate::db::{Store, check_store, open, path};
+use super::{info_json, keep, log, target};
+use crate::db::{check_store, open, path};
 use clap::ArgMatches;
-use keyrack_backup::{Backup, Deleted, FileSet, Repository, Saved};
+use keyrack_backup::{Backup, Deleted, FileSet, LogShipped, Repository, Saved};
 use keyrack_console::{Failure, Outcome};
 use keyrack_rowstore::RowStore;
 use keyrack_store::parse_size;
@@ -12,45 +12,63 @@ use keyrack_vfs::RealFs;
 use serde_json::json;
 use std::sync::Arc;
 
+/// What was done, for the person who asked for it.
+#[derive(Default)]
+pub(super) struct Report {
+    saved: Option<Saved>,
+    pub(super) shipped: Option<LogShipped>,
+    deleted: Option<Deleted>,
+}
+
 pub(super) fn run(matches: &ArgMatches) -> Outcome {
     let limit = limit(matches)?;
     let keep = keep(matches)?;
     let dir = path(matches, "dir");
+    let is_log = matches.get_flag("log");
     // Said before anything is made.
     let is_rows = RowStore::is_in(&RealFs, &dir)?;
     if !is_rows {
         check_store(&RealFs, &dir)?;
+    } else if is_log {
+        let what = "the log of a rowstore is not shipped; leave out --log";
+        return Err(Failure::Usage(format!("{}: {what}", dir.display())));
     }
     let repository = Repository::create(target(matches)?)?;
-    let (store, set): (Option<Store>, FileSet) = if is_rows {
-        (None, RowStore::file_set_of(Arc::new(RealFs), &dir)?)
-    } else {
-        let store = open(matches)?;
-        let set = store.file_set()?;
-        (Some(store), set)
+    let mut report = Report::default();
+    let save = |set: FileSet, report: &mut Report| -> Result<(), Failure> {
+        let shown = Shown::new(matches);
+        let backup = Backup::of(set).limit(limit).watch(|now| shown.tell(now));
+        let saved = backup.save_to(&repository);
+        shown.end();
+        report.saved = Some(saved?);
+        Ok(())
     };
-    let shown = Shown::new(matches);
-    let backup = Backup::of(set).limit(limit).watch(|now| shown.tell(now));
-    let saved = backup.save_to(&repository);
-    shown.end();
-    let saved = saved?;
-    let after = after(store, &repository, keep);
-    // There is a backup, whatever came after it.
-    let deleted = after.as_ref().ok().and_then(Option::as_ref);
-    let text =
-        if matches.get_flag("json") { as_json(&saved, deleted) } else { as_text(&saved, deleted) };
-    let printed = keyrack_console::print(&text);
-    after.map(|_| printed)
-}
-
-/// What is left to do when the backup is made.
-fn after(
-    store: Option<Store>,
-    repository: &Repository,
-    keep: Option<usize>,
-) -> Result<Option<Deleted>, Failure> {
-    store.map_or(Ok(()), Store::close)?;
-    Ok(keep.map(|count| repository.keep_newest(count)).transpose()?)
+    let mut act = || -> Result<(), Failure> {
+        if is_rows {
+            save(RowStore::file_set_of(Arc::new(RealFs), &dir)?, &mut report)?;
+        } else {
+            let store = open(matches)?;
+            let save = |report: &mut Report| save(store.file_set()?, report);
+            match is_log {
+                true => log::ship(&repository, &store, &mut report, save)?,
+                false => save(&mut report)?,
+            }
+            store.close()?;
+        }
+        report.deleted = keep.map(|count| repository.keep_newest(count)).transpose()?;
+        Ok(())
+    };
+    let done = act();
+    let is_nothing_done = report.saved.is_none() && report.shipped.is_none();
+    let done = match done {
+        Err(failure) if is_nothing_done => return Err(failure),
+        // What is done is told, whatever came after it.
+        done => done,
+    };
+    let is_json = matches.get_flag("json");
+    let printed =
+        keyrack_console::print(&if is_json { as_json(&report) } else { as_text(&report) });
+    done.map(|()| printed)
 }
 
 fn limit(matches: &ArgMatches) -> Result<u64, Failure> {
@@ -62,22 +80,31 @@ fn limit(matches: &ArgMatches) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-fn as_text(saved: &Saved, deleted: Option<&Deleted>) -> String {
-    let Saved { info, copied_files, copied_bytes, .. } = saved;
-    let deleted = deleted.map_or_else(String::new, deleted_text);
-    format!(
-        "{}: {} files in {} bytes, of which {copied_files} in {copied_bytes} bytes are new\n\
-         {deleted}",
-        info.id, info.files, info.bytes
-    )
+fn as_text(report: &Report) -> String {
+    let saved = report.saved.as_ref().map(|saved| {
+        let Saved { info, copied_files, copied_bytes, .. } = saved;
+        format!(
+            "{}: {} files in {} bytes, of which {copied_files} in {copied_bytes} bytes are new\n",
+            info.id, info.files, info.bytes
+        )
+    });
+    let shipped = report.shipped.as_ref().map(log::as_text);
+    let deleted = report.deleted.as_ref().map(deleted_text);
+    saved.into_iter().chain(shipped).chain(deleted).collect()
 }
 
-fn as_json(saved: &Saved, deleted: Option<&Deleted>) -> String {
-    let mut value = info_json(&saved.info);
-    value["copied_files"] = json!(saved.copied_files);
-    value["copied_bytes"] = json!(saved.copied_bytes);
-    value["found_files"] = json!(saved.found_files);
-    if let Some(deleted) = deleted {
+fn as_json(report: &Report) -> String {
+    let mut value = json!({});
+    if let Some(saved) = &report.saved {
+        value = info_json(&saved.info);
+        value["copied_files"] = json!(saved.copied_files);
+        value["copied_bytes"] = json!(saved.copied_bytes);
+        value["found_files"] = json!(saved.found_files);
+    }
+    if let Some(shipped) = &report.shipped {
+        value["shipped"] = log::as_json(shipped);
+    }
+    if let Some(deleted) = &report.deleted {
         value["deleted"] = deleted_json(deleted);
     }
     format!("{value:#}\n")

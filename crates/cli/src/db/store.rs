@@ -12,7 +12,7 @@ use keyrack_flodb::{
     Comparator, Compression, Db, Error, FileSet, Iter, KeySpace, Options, SpaceIter, Spaces,
 };
 use keyrack_flodb::{Result as DbResult, WriteOptions};
-use keyrack_store::LogReplay;
+use keyrack_store::{LogReplay, LogSource};
 use keyrack_vfs::RealFs;
 use std::path::Path;
 
@@ -197,6 +197,23 @@ impl Store {
             Store::Plain(db) => db.file_set()?,
             Store::Spaces(spaces) => spaces.file_set()?,
         })
+    }
+
+    /// Its log, to be shipped.
+    pub(crate) fn log_source(&self) -> &dyn LogSource {
+        match self {
+            Store::Plain(db) => db,
+            Store::Spaces(spaces) => spaces,
+        }
+    }
+
+    /// Marks the time in its log.
+    pub(crate) fn mark_time(&self) -> keyrack_store::Result<()> {
+        match self {
+            Store::Plain(db) => db.mark_time()?,
+            Store::Spaces(spaces) => spaces.mark_time()?,
+        }
+        Ok(())
     }
 
     pub(crate) fn close(self) -> Result<(), Failure> {
