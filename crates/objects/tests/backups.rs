@@ -27,7 +27,7 @@ pub(crate) fn at(access: &Access, prefix: &str) -> Arc<dyn Target> {
     try_at(access, prefix).unwrap()
 }
 
-fn try_at(access: &Access, prefix: &str) -> Result<Arc<dyn Target>> {
+pub(crate) fn try_at(access: &Access, prefix: &str) -> Result<Arc<dyn Target>> {
     backup_target(&Address::parse(&format!("s3://{BUCKET}/{prefix}")).unwrap(), access)
 }
 
@@ -55,22 +55,29 @@ fn changes(round: u64) -> [(Vec<u8>, Vec<u8>); 2] {
     [(b"last".to_vec(), round.to_be_bytes().to_vec()), (vec![b'k', (round * 7 % 97) as u8], value)]
 }
 
-fn write(db: &Db, rounds: std::ops::Range<u64>) {
+pub(crate) fn write(db: &Db, rounds: std::ops::Range<u64>) {
     for (key, value) in rounds.flat_map(changes) {
         db.put_with(&key, &value, WriteOptions::default()).unwrap();
     }
 }
 
-fn save(db: &Db, target: &Arc<dyn Target>) -> Result<Saved> {
+pub(crate) fn save(db: &Db, target: &Arc<dyn Target>) -> Result<Saved> {
     let repository = Repository::create(Arc::clone(target))?;
     Backup::of(db.file_set().unwrap()).save_to(&repository)
 }
 
 /// Restores a backup, which has exactly what the rounds up to one have written.
 fn restored_round(repository: &Repository, id: &BackupId) -> u64 {
-    let fs = MemFs::new();
-    repository.restore(id, &fs, Path::new("/restored"), |_| ()).unwrap();
-    let db = Db::open_in(Arc::new(fs), Path::new("/restored"), Options::default()).unwrap();
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    repository.restore(id, &*fs, Path::new("/restored"), |_| ()).unwrap();
+    newest_round(&fs)
+}
+
+/// The newest round of the store that was restored, which has exactly what the rounds up to it have
+/// written.
+pub(crate) fn newest_round(fs: &Arc<dyn Fs>) -> u64 {
+    let options = Options::default();
+    let db = Db::open_in(Arc::clone(fs), Path::new("/restored"), options).unwrap();
     let mut found = BTreeMap::new();
     let mut iter = db.iter().unwrap();
     iter.seek_first().unwrap();
@@ -212,15 +219,17 @@ fn fails(when: When, at: u64) -> bool {
     failing.has_failed()
 }
 
+/// With a lease that a test can wait for.
+pub(crate) fn brief(mut access: Access) -> Access {
+    access.lease = Duration::from_millis(1500);
+    access
+}
+
 /// What was there stays; the new backup is there whole or not; who was told that it is there was
 /// told the truth; and when the server is back, the next backup copies what is missing.
 #[test]
 fn a_cut_leaves_the_old_backup_whole_and_the_new_one_whole_or_absent() {
     let Some(server) = Server::start("a_cut_leaves_the_old_backup_whole") else { return };
-    let brief = |mut access: Access| {
-        access.lease = Duration::from_millis(1500);
-        access
-    };
     let wire = server.wire(Cut::Never);
     let db = store(40);
     save(&db, &at(&cut_access(&wire), "measured")).unwrap();

@@ -19,4 +19,6 @@ mod registries;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod shipping;
+#[cfg(test)]
 mod support;
