@@ -6,8 +6,9 @@
 //!                               ctime      Sat Feb 14 01:31:30 2009
 //! ```
 //!
-//! Never used to measure: the wall clock may be set back. Stamps are to the second, truncated. The
-//! clock is that of `measure`; only the crates that print a date have the time zones of this one.
+//! Never used to measure: the wall clock may be set back. Stamps are to the second,
+//! those of logs to the millisecond, truncated. The clock is that of `measure`; only the crates
+//! that print a date have the time zones of this one.
 #![forbid(unsafe_code)]
 
 use jiff::tz::TimeZone;
@@ -55,6 +56,13 @@ pub fn rfc3339_of_ms(unix_ms: u64) -> String {
     of_ns(unix_ms.saturating_mul(1_000_000)).to_string()
 }
 
+/// A time in nanoseconds since 1970 in UTC as RFC 3339 with milliseconds, such as
+/// `2026-07-29T08:24:39.007Z`.
+#[must_use]
+pub fn rfc3339_millis_of_ns(unix_ns: u64) -> String {
+    of_ns(unix_ns).to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
 /// Seconds since 1970 of an RFC 3339 stamp; `None` for anything else.
 #[must_use]
 pub fn unix_s(stamp: &str) -> Option<f64> {
@@ -91,6 +99,8 @@ mod tests {
         assert_eq!(rfc3339_of_ns(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339_of_ns(1_234_567_890_999_999_999), "2009-02-13T23:31:30Z");
         assert!(rfc3339_of_ns(u64::MAX).starts_with("2554-07-21T"));
+        assert_eq!(rfc3339_millis_of_ns(1_234_567_890_007_999_999), "2009-02-13T23:31:30.007Z");
+        assert_eq!(rfc3339_millis_of_ns(0), "1970-01-01T00:00:00.000Z");
     }
 
     /// 2009-02-13 23:31:30.999 UTC.
