@@ -35,8 +35,10 @@ use crate::Row;
 use crate::core::{Core, Disk};
 use crate::error::{Failure, of_files};
 use crate::manifest::{LogEntry, LogState, MANIFEST_NAME, Manifest, PartEntry};
+use crate::options::CheckpointStep;
 use crate::part::PartWriter;
 use crate::part_dirs;
+use keyrack_measure::Clock;
 use keyrack_store::Result;
 use keyrack_vfs::Fs;
 use std::ffi::OsStr;
@@ -44,20 +46,39 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// A checkpoint has at most one part for each this many rows.
 const PART_ROWS_MIN: u64 = 10_000;
 
-/// Writes a checkpoint.
+/// Writes a checkpoint, and tells of it.
 pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
     let Some(disk) = &core.disk else { return Ok(false) };
     let mut manifest = disk.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+    let tell =
+        |step: CheckpointStep<'_>| core.options.on_checkpoint.into_iter().for_each(|f| f(step));
+    let clock = Clock::vdso();
+    let began = clock.ticks();
+    tell(CheckpointStep::Begun);
+    let written = write_and_release(core, disk, &mut manifest);
+    let duration = Duration::from_nanos(clock.ns_between(began, clock.ticks()));
+    match &written {
+        Ok(()) => {
+            let rows = manifest.parts.iter().map(|part| part.rows).sum();
+            tell(CheckpointStep::Ended { rows, bytes: manifest.bytes(), duration });
+        }
+        Err(error) => tell(CheckpointStep::Failed { error, duration }),
+    }
+    written.map(|()| true)
+}
+
+fn write_and_release(core: &Core, disk: &Disk, manifest: &mut Manifest) -> Result<()> {
     disk.check()?;
     let logged_before = disk.log_bytes.load(Ordering::Relaxed);
-    let outcome = write(core, disk, &manifest);
+    let outcome = write(core, disk, manifest);
     // A failed checkpoint is retried after as much log again.
     disk.log_bytes.fetch_sub(logged_before, Ordering::SeqCst);
-    let checkpoint_bytes = outcome.as_ref().unwrap_or(&*manifest).bytes();
+    let checkpoint_bytes = outcome.as_ref().unwrap_or(manifest).bytes();
     if disk.set_log_bytes_max(&core.options, checkpoint_bytes) {
         // The next one is due already, and no writer will notice.
         core.notifier.notify_checkpointer();
@@ -73,17 +94,16 @@ pub(crate) fn checkpoint(core: &Core) -> Result<bool> {
     core.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
     core.counts.checkpoint_bytes.store(next.bytes(), Ordering::Relaxed);
     core.counts.checkpoint_rows.store(rows, Ordering::Relaxed);
-    let mut dirs = part_dirs::all(&core.options, &manifest);
+    let mut dirs = part_dirs::all(&core.options, manifest);
     dirs.extend(part_dirs::all(&core.options, &next));
     *manifest = next;
     let starts = manifest.logs.iter().map(|log| log.start);
     for (log, start) in disk.logs.iter().zip(starts) {
         log.release(start).map_err(|error| disk.failed(error))?;
     }
-    part_dirs::remove_unnamed(&*disk.fs, &disk.dir, &dirs, &manifest)?;
+    part_dirs::remove_unnamed(&*disk.fs, &disk.dir, &dirs, manifest)?;
     remove_unfinished(&*disk.fs, &disk.dir)?;
-    remove_dropped(&*disk.fs, &disk.dir, &mut manifest)?;
-    Ok(true)
+    remove_dropped(&*disk.fs, &disk.dir, manifest)
 }
 
 /// Everything except the release of old files. Returns the published manifest.

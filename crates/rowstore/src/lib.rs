@@ -94,7 +94,7 @@ mod watermarks;
 pub use contract::{Position, RowSession, Rows};
 pub use engine::{engine, options_of};
 pub use model::ModelRows;
-pub use options::{Eviction, Options};
+pub use options::{CheckpointStep, Eviction, Options};
 pub use recovery::{Progress, Recovered};
 pub use row::{Kind, Marks, Row, RowBuf};
 pub use store::RowStore;

@@ -68,6 +68,31 @@ pub struct Options {
     pub memory_max: u64,
     /// What happens when `memory_max` is reached.
     pub eviction: Eviction,
+    /// Is told of each checkpoint, by the thread that writes it.
+    pub on_checkpoint: Option<fn(CheckpointStep<'_>)>,
+}
+
+/// A step of a checkpoint, for [`Options::on_checkpoint`].
+#[derive(Clone, Copy, Debug)]
+pub enum CheckpointStep<'a> {
+    /// It begins.
+    Begun,
+    /// It is complete: its rows, the bytes of its files, and how long it took.
+    Ended {
+        /// Rows in its files.
+        rows: u64,
+        /// Bytes of its files.
+        bytes: u64,
+        /// Time since it began.
+        duration: Duration,
+    },
+    /// It could not be written; the one before stays valid.
+    Failed {
+        /// Why.
+        error: &'a Error,
+        /// Time since it began.
+        duration: Duration,
+    },
 }
 
 impl Default for Options {
@@ -89,6 +114,7 @@ impl Default for Options {
             sweep_interval: Duration::from_millis(100),
             memory_max: 0,
             eviction: Eviction::None,
+            on_checkpoint: None,
         }
     }
 }
