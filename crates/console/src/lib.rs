@@ -22,7 +22,7 @@ mod text;
 mod usage;
 
 pub use failure::{Failure, Outcome};
-pub use log::start as start_log;
+pub use log::{announce, log_start, start as start_log};
 pub use output::{Output, Screen, Stdout, print, refuse, release, say_line, set_screen};
 pub use server::{log_progress, open_logged, row_options, serve_until_end};
 pub use signals::{check, flag, on_signals, set_on_signals};

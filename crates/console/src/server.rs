@@ -2,10 +2,12 @@
 
 use crate::{DONE, NO};
 use keyrack_measure::Clock;
-use keyrack_rowstore::{Eviction, Options as RowOptions, Progress, Rows};
+use keyrack_rowstore::{CheckpointStep, Eviction, Options as RowOptions, Progress, Rows};
+use keyrack_server::log::{self, events};
 use keyrack_server::{Control, Error, Options, Server};
 use keyrack_store::Durability;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What a row may have beside its value: a hash with many small fields, the row's head.
 const ROW_MARGIN_BYTES: usize = 1 << 20;
@@ -24,20 +26,24 @@ pub fn open_logged(
     let began = clock.ticks();
     let rows = open()?;
     let opened_ms = clock.ns_between(began, clock.ticks()) / 1_000_000;
-    tracing::info!(engine = rows.version(), rows = rows.len(), opened_ms, "store is open");
+    events::store_open(&rows.version(), rows.len(), opened_ms);
     Ok(rows)
 }
 
 /// Waits for a signal or a failure, and ends the server. Returns the exit status.
 pub fn serve_until_end(program: &str, server: Server, control: &Control) -> u8 {
     let failure = control.wait_for_end();
-    tracing::info!("ending");
+    events::stop_begun(&control.end_reason());
+    let clock = Clock::vdso();
+    let began = clock.ticks();
     let ended = server.end();
+    events::stop_ended(clock.ns_between(began, clock.ticks()) / 1_000_000);
+    if failure.is_none() && ended.is_ok() {
+        log::plain("ended");
+    }
+    log::finish();
     match failure.or_else(|| ended.err().map(|error| error.to_string())) {
-        None => {
-            crate::say!("ended");
-            DONE
-        }
+        None => DONE,
         Some(why) => {
             crate::refuse(program, &why);
             NO
@@ -68,6 +74,7 @@ pub fn row_options(options: &Options) -> RowOptions {
         checkpoint_log_bytes: options.checkpoint_log_bytes,
         segment_bytes: (record as u64).next_power_of_two().max(SEGMENT_BYTES),
         memory_max: options.memory_bytes_max,
+        on_checkpoint: Some(log_checkpoint),
         eviction: match options.eviction {
             keyrack_server::Eviction::None => Eviction::None,
             keyrack_server::Eviction::Clock => Eviction::Clock,
@@ -76,10 +83,25 @@ pub fn row_options(options: &Options) -> RowOptions {
     }
 }
 
-/// Logs each tenth of a recovery. `shown` holds the last tenth that was logged.
-pub fn log_progress(progress: Progress, shown: &AtomicU64) {
+fn log_checkpoint(step: CheckpointStep<'_>) {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    match step {
+        CheckpointStep::Begun => events::checkpoint_begun(),
+        CheckpointStep::Ended { rows, bytes, duration } => {
+            events::checkpoint_ended(rows, bytes, ms(duration));
+        }
+        CheckpointStep::Failed { error, duration } => {
+            events::checkpoint_failed(&error.to_string(), ms(duration));
+        }
+    }
+}
+
+/// Logs each tenth of a recovery, and tells `control`. `shown` holds the last tenth that was
+/// logged.
+pub fn log_progress(progress: Progress, shown: &AtomicU64, control: &Control) {
     let tenth = progress.percent() / 10;
     if shown.fetch_max(tenth, Ordering::Relaxed) < tenth {
-        tracing::info!(rows = progress.rows, percent = tenth * 10, "loading");
+        control.loading(tenth * 10);
+        events::loading(tenth * 10, progress.rows);
     }
 }

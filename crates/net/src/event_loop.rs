@@ -308,9 +308,10 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     /// Replies that there are too many clients, and closes.
     fn refuse(&mut self, mut socket: Socket, listener: usize) {
         self.handle.counters.refused.add(1);
+        let reply = self.worker.refusal(listener);
         if !self.is_encrypted(listener) {
             // Best effort: the client may be gone.
-            let _ = socket.send(self.worker.refusal(listener));
+            let _ = socket.send(reply);
         }
         socket.shutdown_write();
         self.buffers.empty(&socket, LAST_READS_MAX);
@@ -601,7 +602,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.handle.counters.count_closed(reason);
         self.loops.release_connection(self.index);
         // Last, so that the worker finds the connection and its memory released.
-        self.worker.closed(connection.state);
+        self.worker.closed(connection.state, reason);
     }
 
     /// Enters the next deadline of a connection, if it is before what is entered.

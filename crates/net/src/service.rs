@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use crate::closer::Closer;
 use crate::endpoint::is_loopback_ip;
 use crate::options::Limits;
+use crate::stats::CloseReason;
 use crate::waker::Waker;
 
 /// A factory of workers, one for each loop thread.
@@ -102,8 +103,9 @@ pub trait Worker {
         let _ = (connection, output);
     }
 
-    /// A connection is closed. May come outside of an iteration.
-    fn closed(&mut self, connection: Self::Connection) {
+    /// A connection is closed, and why. May come outside of an iteration.
+    fn closed(&mut self, connection: Self::Connection, reason: CloseReason) {
+        let _ = reason;
         drop(connection);
     }
 
@@ -113,8 +115,9 @@ pub trait Worker {
         let _ = (listener, peer, bytes, reply);
     }
 
-    /// The reply to a client that is refused because there are too many. The client gets as much of
-    /// it as the kernel takes at once. Clients of listeners with TLS get nothing.
+    /// A client is refused, because there are too many, or no memory for it: the reply to it. The
+    /// client gets as much of it as the kernel takes at once. Clients of listeners with TLS get
+    /// nothing.
     fn refusal(&self, listener: usize) -> &[u8] {
         let _ = listener;
         &[]

@@ -67,6 +67,20 @@ impl CloseReason {
     }
 }
 
+impl CloseReason {
+    /// Is it a limit that the client met, or a fault of the client?
+    pub fn is_failure(self) -> bool {
+        !matches!(
+            self,
+            CloseReason::Peer
+                | CloseReason::Worker
+                | CloseReason::Idle
+                | CloseReason::Io
+                | CloseReason::Shutdown
+        )
+    }
+}
+
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use keyrack_measure::Clock;
 use keyrack_net::{
-    Closer, ConnectOptions, Endpoint, Handle, IterationEnd, Limits, Listener, OUTPUT_SLICE_BYTES,
-    Options, Peer, Served, Server, Service, Stream, Verdict, Waker, Worker,
+    CloseReason, Closer, ConnectOptions, Endpoint, Handle, IterationEnd, Limits, Listener,
+    OUTPUT_SLICE_BYTES, Options, Peer, Served, Server, Service, Stream, Verdict, Waker, Worker,
 };
 
 /// What a test that waits for something gives up after. No test measures time by it.
@@ -242,7 +242,7 @@ impl Worker for LinesWorker<'_> {
         self.service.0.note(|facts| facts.out_of_memory += 1);
     }
 
-    fn closed(&mut self, _: Client) {
+    fn closed(&mut self, _: Client, _: CloseReason) {
         self.service.0.note(|facts| facts.closed += 1);
     }
 

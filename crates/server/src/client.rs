@@ -1,15 +1,26 @@
 //! A client of one loop: the protocol that its connection speaks, and the work it has caused
 //! lately.
 
+use crate::log;
 use crate::work::Debt;
 use crate::{Protocol, masstree, memcached, redis};
 use keyrack_net::{Charge, Closer, Peer};
+use std::net::SocketAddr;
 
 /// A connection, and what it has cost lately.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) connection: Connection,
     pub(crate) debt: Debt,
+    /// Where the client is; nothing for a unix socket.
+    pub(crate) peer: Option<SocketAddr>,
+}
+
+impl Client {
+    /// Where the client is, as in the log.
+    pub(crate) fn peer_text(&self) -> String {
+        log::peer_text(self.peer)
+    }
 }
 
 /// A connection, by the protocol that it speaks.

@@ -1,5 +1,6 @@
 //! Lines in the log about evicted rows: one every ten seconds at most, written by the first loop.
 
+use crate::log::events;
 use keyrack_rowstore::Rows;
 
 /// Time between two lines.
@@ -28,7 +29,7 @@ impl EvictionLog {
             let total = total as u64;
             if name == "evicted" && total > self.logged {
                 let rows = total - self.logged;
-                tracing::info!(rows, total, "memory-max is reached: rows were evicted");
+                events::evicted(rows, total);
                 self.logged = total;
             }
         });

@@ -97,7 +97,7 @@ impl<'a> Flusher<'a> {
         match flush(session) {
             Ok(position) => {
                 self.is_failing = false;
-                tracing::info!("the log can be written again");
+                self.state.control.disk_full_ended();
                 for waiting in &mut self.waiting {
                     waiting.position = waiting.position.or(Some(position.unwrap_or_default()));
                 }
@@ -114,7 +114,7 @@ impl<'a> Flusher<'a> {
         self.metrics.flushes_failed.add(1);
         if matches!(error, Error::Io { .. }) {
             if !std::mem::replace(&mut self.is_failing, true) {
-                tracing::error!(%error, "cannot write the log; replies wait until it can be");
+                self.state.control.disk_full(error);
             }
             self.state.syncer.retry(&self.waker);
         } else {

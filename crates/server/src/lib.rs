@@ -24,7 +24,6 @@ mod eviction_log;
 mod exclusive;
 mod flusher;
 mod listen;
-mod log_rate;
 mod masstree;
 mod memcached;
 mod metrics;
@@ -42,13 +41,15 @@ mod work;
 mod worker;
 
 pub mod redis;
+pub mod log;
 
 pub use control::Control;
 pub use error::{Error, Result};
 pub use exclusive::{ReaderGuard, ReaderSlots};
 pub use listen::{Listen, Protocol, Transport};
-pub use options::{Eviction, LogFormat, Options};
+pub use log::{LogFormat, LogLevel};
+pub use options::{Eviction, Options};
 pub use password::Password;
 pub use server::{Bound, Server};
-pub use settings::{SETTINGS, Setting, apply_toml, setting};
+pub use settings::{SETTINGS, Setting, apply_toml, effective, setting};
 pub use work::{Counted, Work};

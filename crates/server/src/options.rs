@@ -8,6 +8,7 @@
 //! asks for a password, or was allowed by `insecure`.
 
 use crate::listen::is_loopback;
+use crate::log::{LogFormat, LogLevel};
 use crate::work::TRANSACTION_UNITS;
 use crate::{Error, Listen, Password, Protocol, Result, Transport};
 use keyrack_store::Durability;
@@ -92,19 +93,11 @@ pub struct Options {
     /// The mode of the files of unix sockets.
     pub unix_mode: u32,
     /// The level of the server's log.
-    pub log_level: tracing::Level,
+    pub log_level: LogLevel,
     /// The format of the server's log.
     pub log_format: LogFormat,
-}
-
-/// The format of the server's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// Text for people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
+    /// The settings that were set, by name, with the values as they were written.
+    pub given: Vec<(&'static str, String)>,
 }
 
 impl Default for Options {
@@ -141,8 +134,9 @@ impl Default for Options {
             stalled_output_timeout: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(5),
             unix_mode: 0o600,
-            log_level: tracing::Level::INFO,
+            log_level: LogLevel::Info,
             log_format: LogFormat::Text,
+            given: Vec::new(),
         }
     }
 }

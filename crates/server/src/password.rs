@@ -1,6 +1,5 @@
 //! The password of the server, compared in a time that tells nothing about it.
 
-use crate::log_rate::LogRate;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -16,7 +15,6 @@ struct Shared {
     bytes: RwLock<Vec<u8>>,
     /// Whether there are any, for connections that open.
     is_set: AtomicBool,
-    refusals: LogRate,
 }
 
 impl Password {
@@ -53,15 +51,6 @@ impl Password {
             differs |= std::hint::black_box(byte ^ own);
         }
         std::hint::black_box(differs) == 0
-    }
-}
-
-impl Password {
-    /// Says in the log that a client of `peer` gave a wrong one, if not too many did lately.
-    pub(crate) fn refused(&self, protocol: &str, peer: &str, now_ms: u64) {
-        if let Some(unsaid) = self.shared.refusals.admit(now_ms) {
-            tracing::warn!(protocol, peer, unsaid, "a client gave a wrong password");
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! was asked for, and the threads are gone.
 
 use crate::admin::{self, Loops};
+use crate::log::events;
 use crate::service::Service;
 use crate::state::{SharedRows, State};
 use crate::{Control, Error, Listen, Options, Result, Transport};
@@ -102,6 +103,7 @@ impl Server {
             );
             server.admin = Some(admin);
         }
+        control.serving();
         Ok(server)
     }
 
@@ -136,7 +138,7 @@ impl Server {
         if let Some(admin) = admin {
             admin.shutdown(Duration::ZERO)?;
         }
-        state.control.end();
+        state.control.end("end");
         state.syncer.end();
         for thread in threads {
             // A panic of these threads has been printed; the rows are closed all the same.
@@ -146,7 +148,7 @@ impl Server {
         drop(state);
         match Arc::try_unwrap(rows) {
             Ok(rows) => rows.close()?,
-            Err(_) => tracing::warn!("the rows are still in use and were not closed"),
+            Err(_) => events::rows_in_use(),
         }
         served?;
         Ok(())

@@ -28,7 +28,36 @@ impl Setting {
     /// [`Error::Usage`] with the setting's name, the value, and the accepted ones.
     pub fn apply(&self, options: &mut Options, value: &str) -> Result<()> {
         (self.apply)(options, value)
-            .map_err(|message| Error::usage(format!("{}: {message}", self.name)))
+            .map_err(|message| Error::usage(format!("{}: {message}", self.name)))?;
+        if !self.repeats {
+            options.given.retain(|(name, _)| *name != self.name);
+        }
+        options.given.push((self.name, value.to_owned()));
+        Ok(())
+    }
+
+    /// Its values in effect. A default that depends on the machine or on other settings is worked
+    /// out.
+    fn effective(&self, options: &Options) -> String {
+        let given = options.given.iter().filter(|(name, _)| *name == self.name);
+        let given: Vec<&str> = given.map(|(_, value)| value.as_str()).collect();
+        match self.name {
+            "listen" => {
+                let all: Vec<String> = options.listen.iter().map(Listen::to_string).collect();
+                all.join(",")
+            }
+            _ if !given.is_empty() => given.join(","),
+            "threads" => options.loops().to_string(),
+            "durability" => options.durability().to_string(),
+            "request-max" => options.request_bytes_max().to_string(),
+            "clients-memory-max" => options.clients_memory_bytes_max().to_string(),
+            "value-max" => {
+                let (one, other) =
+                    (options.memcached_value_bytes_max(), options.resp_value_bytes_max());
+                format!("memcached:{one},redis:{other}")
+            }
+            _ => self.default.split(',').next().unwrap_or_default().replace(' ', "-"),
+        }
     }
 }
 
@@ -256,16 +285,7 @@ pub const SETTINGS: &[Setting] = &[
         "LEVEL",
         "info",
         "Level of the log: error, warn, info, debug",
-        |options, value| {
-            options.log_level = match value {
-                "error" => tracing::Level::ERROR,
-                "warn" => tracing::Level::WARN,
-                "info" => tracing::Level::INFO,
-                "debug" => tracing::Level::DEBUG,
-                _ => return Err(format!("'{value}' is not one of error, warn, info, debug")),
-            };
-            Ok(())
-        },
+        |options, value| set(&mut options.log_level, value.parse()),
     ),
     once("log-format", "FORMAT", "text", "Format of the log: text, json", |options, value| {
         options.log_format = match value {
@@ -284,6 +304,14 @@ pub const SETTINGS: &[Setting] = &[
 #[must_use]
 pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// All settings in effect, as `name=value` with blanks between them. Of the password there is only
+/// the file.
+#[must_use]
+pub fn effective(options: &Options) -> String {
+    let one = |setting: &Setting| format!("{}={}", setting.name, setting.effective(options));
+    SETTINGS.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 /// Applies the text of a configuration file: TOML, `name = value`, with a list for a setting that
@@ -362,6 +390,29 @@ mod tests {
         assert_eq!((options.idle_timeout.as_secs(), options.unix_mode), (30, 0o660));
         assert_eq!((options.cpus, options.checkpoint_interval.as_secs()), (vec![2, 0], 90));
         assert!(options.insecure && options.eviction == Eviction::Clock);
+    }
+
+    #[test]
+    fn settings_in_effect_are_those_given_and_the_defaults() {
+        let mut options = Options::default();
+        apply_toml(&mut options, "threads = 3\nlog-dir = ['a', 'b']\nidle-timeout = 9").unwrap();
+        setting("idle-timeout").unwrap().apply(&mut options, "30").unwrap();
+        options.password = crate::Password::new(b"sesame");
+        options.complete().unwrap();
+        let text = effective(&options);
+        for part in [
+            "listen=memcached://127.0.0.1:11211,resp://127.0.0.1:6379 engine=rowstore ",
+            " durability=os log-dir=a,b ",
+            " threads=3 pin=no ",
+            " idle-timeout=30 ",
+            " request-timeout=60 ",
+            " connections-max=16384 ",
+            " log-level=info ",
+        ] {
+            assert!(text.contains(part), "no '{part}' in {text}");
+        }
+        assert!(!text.contains("sesame"), "{text}");
+        assert_eq!(text.split(' ').count(), SETTINGS.len(), "{text}");
     }
 
     #[test]

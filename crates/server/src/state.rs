@@ -1,6 +1,5 @@
 //! The state that all loops of a server share.
 
-use crate::log_rate::LogRate;
 use crate::metrics::LoopMetrics;
 use crate::syncer::Syncer;
 use crate::{
@@ -19,7 +18,7 @@ pub(crate) type SharedRows = Arc<Box<dyn Rows>>;
 pub(crate) type LoopsHandle = Weak<Mutex<Option<Handle>>>;
 
 /// The counters of the loops; zeros before they run and after they have ended.
-fn net_stats(loops: &LoopsHandle) -> keyrack_net::Stats {
+pub(crate) fn net_stats(loops: &LoopsHandle) -> keyrack_net::Stats {
     let Some(loops) = loops.upgrade() else { return keyrack_net::Stats::default() };
     let loops = loops.lock().unwrap_or_else(PoisonError::into_inner);
     loops.as_ref().map(Handle::stats).unwrap_or_default()
@@ -40,8 +39,8 @@ pub(crate) struct State {
     pub(crate) started_ms: u64,
     /// The memory of all connections.
     pub(crate) clients_memory: Arc<ClientMemory>,
-    /// Lines about connections closed at its limit.
-    pub(crate) out_of_memory: LogRate,
+    /// The loops, for their counters.
+    pub(crate) loops_handle: LoopsHandle,
     /// Bytes that a connection may have waiting to be sent.
     pub(crate) output_bytes_max: usize,
     /// Bytes of one request.
@@ -85,7 +84,7 @@ impl State {
         let host = Host {
             control: control.clone(),
             rows: Arc::clone(&rows),
-            loops: loops_handle,
+            loops: loops_handle.clone(),
             protocols: protocols.clone(),
         };
         State {
@@ -108,7 +107,7 @@ impl State {
             loops: (0..loops).map(|_| Arc::default()).collect(),
             started_ms,
             clients_memory,
-            out_of_memory: LogRate::default(),
+            loops_handle: loops_handle.clone(),
             output_bytes_max: usize::try_from(options.output_bytes_max).unwrap_or(usize::MAX),
             request_bytes_max,
             rows,
@@ -243,7 +242,7 @@ impl redis::Host for Host {
     }
 
     fn shutdown(&self) {
-        self.control.end();
+        self.control.end("SHUTDOWN");
     }
 
     fn info(&self, section: &str, visit: &mut dyn FnMut(&str, &str)) {

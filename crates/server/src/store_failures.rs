@@ -1,21 +1,18 @@
 //! Lines in the log about commands that failed for what the machine did: an engine that writes at
 //! once, as `flodb` does, meets a full disk in the command itself.
 
-use crate::log_rate::LogRate;
-use keyrack_measure::wall;
+use crate::log::events;
 use keyrack_store::Error;
-use std::sync::LazyLock;
 
-/// Of all loops and protocols together.
-static RATE: LazyLock<LogRate> = LazyLock::new(LogRate::default);
-
-/// Logs an error of the machine or damage, if not too many were logged lately. Any other error
-/// concerns its client alone.
+/// Logs an error of the machine, damage, or that rows need more memory than they may have. Any
+/// other error concerns its client alone.
 #[cold]
 pub(crate) fn log(error: &Error) {
-    let concerns_operator =
-        matches!(error, Error::Io { .. } | Error::Poisoned { .. } | Error::Corruption { .. });
-    if concerns_operator && let Some(unsaid) = RATE.admit(wall::unix_ms()) {
-        tracing::error!(%error, unsaid, "the store failed a command");
+    match error {
+        Error::Io { .. } | Error::Poisoned { .. } | Error::Corruption { .. } => {
+            events::command_failed(&error.to_string());
+        }
+        Error::OutOfMemory { .. } => events::memory_full(&error.to_string()),
+        _ => {}
     }
 }

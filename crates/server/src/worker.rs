@@ -11,12 +11,15 @@
 use crate::client::{Client, Connection};
 use crate::eviction_log::EvictionLog;
 use crate::flusher::Flusher;
+use crate::log::{self, LogLevel, events, peer_text};
 use crate::metrics::LoopMetrics;
-use crate::state::State;
+use crate::state::{State, net_stats};
 use crate::work::{Counted, Debt, Work};
 use crate::{Protocol, ReaderGuard, masstree, memcached, redis, sniff};
 use keyrack_measure::{Clock, wall};
-use keyrack_net::{Charge, Closer, IterationEnd, Limits, LoopMemory, Peer, Served, Verdict, Waker};
+use keyrack_net::{
+    Charge, CloseReason, Closer, IterationEnd, Limits, LoopMemory, Peer, Served, Verdict, Waker,
+};
 use keyrack_rowstore::RowSession;
 use std::fmt;
 use std::net::SocketAddr;
@@ -117,10 +120,7 @@ impl<'a> Worker<'a> {
                 Connection::Masstree(connection, self.memory.charge())
             }
             Protocol::Resp => {
-                let text = |address: Option<SocketAddr>| {
-                    address.map_or_else(|| "unix".to_owned(), |address| address.to_string())
-                };
-                let (peer, local) = (text(peer.address), text(peer.local));
+                let (peer, local) = (peer_text(peer.address), peer_text(peer.local));
                 // Connections open between iterations: the time of the last may be long ago.
                 let now_ms = wall::unix_ms();
                 let (shared, memory) = (&self.state.redis, &self.memory);
@@ -139,6 +139,7 @@ impl<'a> Worker<'a> {
         };
         if protocol == Protocol::Masstree && self.state.memcached.password.is_set() {
             // The protocol has no way to authenticate.
+            events::auth_refused("masstree", &peer_text(peer.address), b"");
             return Some(Served { consumed: input.len(), need: 0, verdict: Verdict::Close });
         }
         let (peer, closer) = (*peer, closer.take());
@@ -228,16 +229,20 @@ impl<'a> Worker<'a> {
             scratch: &mut self.scratch,
         })
     }
+}
 
-    /// Logs that a connection is closed at the limit of the memory of all, if not too many were
-    /// lately.
-    #[cold]
-    fn log_out_of_memory(&self, protocol: Protocol) {
-        if let Some(unsaid) = self.state.out_of_memory.admit(self.now_ms) {
-            let protocol = protocol.name();
-            tracing::warn!(protocol, unsaid, "clients-memory-max is reached: closed a connection");
-        }
+/// Logs why a connection was closed.
+fn log_closed(client: &Client, reason: CloseReason) {
+    let (protocol, peer) = (client.connection.protocol().name(), &*client.peer_text());
+    match reason {
+        CloseReason::Oversized => events::request_too_large(protocol, peer),
+        CloseReason::Memory => events::clients_memory_full(protocol, peer),
+        CloseReason::StalledOutput => events::output_stalled(protocol, peer),
+        CloseReason::Request | CloseReason::FirstRequest => events::request_late(protocol, peer),
+        CloseReason::Tls => events::tls_failed(protocol, peer),
+        _ => {}
     }
+    events::connection_closed(protocol, peer, reason.name());
 }
 
 impl keyrack_net::Worker for Worker<'_> {
@@ -249,7 +254,12 @@ impl keyrack_net::Worker for Worker<'_> {
             limits.input_bytes_max = INPUT_BYTES_BEFORE_AUTH_MAX;
             limits.output_bytes_max = OUTPUT_BYTES_BEFORE_AUTH_MAX;
         }
-        Client { connection: self.connection(protocol, peer), debt: Debt::default() }
+        let connection = self.connection(protocol, peer);
+        let client = Client { connection, debt: Debt::default(), peer: peer.address };
+        if log::is_on(LogLevel::Debug) {
+            events::connection_opened(protocol.name(), &client.peer_text());
+        }
+        client
     }
 
     fn opened(&mut self, client: &mut Client, closer: Closer) {
@@ -270,7 +280,7 @@ impl keyrack_net::Worker for Worker<'_> {
         }
         let flushed = self.state.memcached.flush_if_due(&mut self.session, self.now_ms);
         if let Err(error) = flushed {
-            tracing::error!(%error, "a delayed flush_all failed");
+            events::flush_all_failed(&error.to_string());
         }
     }
 
@@ -281,7 +291,7 @@ impl keyrack_net::Worker for Worker<'_> {
         output: &mut Vec<u8>,
         limits: &mut Limits,
     ) -> Served {
-        let Client { connection, debt } = client;
+        let Client { connection, debt, peer } = client;
         let is_light = debt.is_light(self.now_ms) && !self.work.is_iteration_spent();
         let rows_wait = self.is_quick && !is_light;
         if rows_wait && !matches!(connection, Connection::Redis(_)) {
@@ -299,14 +309,16 @@ impl keyrack_net::Worker for Worker<'_> {
             }
             Connection::Redis(connection) => self.serve_redis(connection, rows_wait, input, output),
             Connection::Masstree(connection, charge) => {
-                self.serve_masstree(connection, charge, input, output)
+                let served = self.serve_masstree(connection, charge, input, output);
+                if connection.broke_protocol {
+                    let cause = "a message that is none, or none that may come then";
+                    events::protocol_error("masstree", &peer_text(*peer), cause);
+                }
+                served
             }
         };
         // The replies may need the memory that is kept no longer.
         self.memory.trim();
-        if served.verdict == Verdict::OutOfMemory {
-            self.log_out_of_memory(connection.protocol());
-        }
         debt.add(self.work.spent() - spent_before, self.now_ms);
         let state = self.state;
         if limits.input_bytes_max < state.request_bytes_max && connection.is_authenticated() {
@@ -317,7 +329,6 @@ impl keyrack_net::Worker for Worker<'_> {
     }
 
     fn out_of_memory(&mut self, client: &mut Client, output: &mut Vec<u8>) {
-        self.log_out_of_memory(client.connection.protocol());
         client.connection.out_of_memory(output);
     }
 
@@ -325,7 +336,10 @@ impl keyrack_net::Worker for Worker<'_> {
         self.work.is_iteration_spent()
     }
 
-    fn closed(&mut self, client: Client) {
+    fn closed(&mut self, client: Client, reason: CloseReason) {
+        if reason.is_failure() || log::is_on(LogLevel::Debug) {
+            log_closed(&client, reason);
+        }
         if let Connection::Memcached(..) = client.connection {
             self.state.memcached.counts[self.index].closed_connections.add(1);
         }
@@ -357,7 +371,10 @@ impl keyrack_net::Worker for Worker<'_> {
     }
 
     fn refusal(&self, listener: usize) -> &[u8] {
-        match self.state.protocols.get(listener) {
+        let protocol = self.state.protocols.get(listener);
+        let open = net_stats(&self.state.loops_handle).open;
+        events::connection_refused(protocol.map_or("mixed", |protocol| protocol.name()), open);
+        match protocol {
             Some(Protocol::Memcached) => b"ERROR Too many open connections\r\n",
             Some(Protocol::Resp) => b"-ERR max number of clients reached\r\n",
             _ => b"",

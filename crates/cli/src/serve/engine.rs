@@ -3,18 +3,22 @@
 use crate::engines;
 use keyrack_console::{log_progress, row_options};
 use keyrack_rowstore::{Progress, RowStore, Rows, StoreRows};
-use keyrack_server::{Error, Options};
+use keyrack_server::{Control, Error, Options};
 use keyrack_store::OpenOptions;
 use keyrack_vfs::Fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-pub(super) fn open(options: &Options, fs: &Arc<dyn Fs>) -> Result<Box<dyn Rows>, Error> {
+pub(super) fn open(
+    options: &Options,
+    fs: &Arc<dyn Fs>,
+    control: &Control,
+) -> Result<Box<dyn Rows>, Error> {
     let dir = options.data_dir.as_deref();
     match (options.engine.as_str(), dir) {
         ("rowstore", Some(dir)) => {
             let shown = AtomicU64::new(0);
-            let report = |progress: Progress| log_progress(progress, &shown);
+            let report = |progress: Progress| log_progress(progress, &shown, control);
             Ok(Box::new(RowStore::open(Arc::clone(fs), dir, row_options(options), &report)?))
         }
         ("masstree", _) => Ok(Box::new(RowStore::in_memory(row_options(options))?)),

@@ -17,8 +17,7 @@
 mod engine;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use keyrack_calendar as calendar;
-use keyrack_console::{Failure, say};
+use keyrack_console::Failure;
 use keyrack_server::{Control, Error, Options, Password, SETTINGS, Server, apply_toml};
 use keyrack_vfs::{Fs, RealFs};
 use std::path::Path;
@@ -68,7 +67,10 @@ const PROGRAM: &str = "keyrack serve";
 
 /// Serves until a signal comes.
 pub(crate) fn run(matches: &ArgMatches) -> u8 {
-    serve(matches).unwrap_or_else(|error| Failure::from(error).explain(PROGRAM))
+    serve(matches).unwrap_or_else(|error| {
+        keyrack_server::log::finish();
+        Failure::from(error).explain(PROGRAM)
+    })
 }
 
 fn serve(matches: &ArgMatches) -> Result<u8, Error> {
@@ -78,23 +80,14 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
         return Ok(keyrack_console::print("the settings are right\n"));
     }
     keyrack_console::start_log(options.log_level, options.log_format);
+    keyrack_console::log_start(&options);
     keyrack_vfs::keep_private();
     let control = Control::new();
     let ender = control.clone();
-    keyrack_console::on_signals(move || ender.end()).map_err(Error::usage)?;
-    let rows = keyrack_console::open_logged(|| engine::open(&options, &fs))?;
+    keyrack_console::on_signals(move || ender.end("signal")).map_err(Error::usage)?;
+    let rows = keyrack_console::open_logged(|| engine::open(&options, &fs, &control))?;
     let server = Server::start(rows, &options, &control, &*fs)?;
-    say!(
-        "keyrack {} serves with {} threads, durability {}, since {}",
-        env!("CARGO_PKG_VERSION"),
-        options.loops(),
-        options.durability(),
-        calendar::rfc3339_now(),
-    );
-    for bound in server.bound() {
-        say!("listening on {bound}");
-    }
-    say!("ready");
+    keyrack_console::announce(&server);
     Ok(keyrack_console::serve_until_end(PROGRAM, server, &control))
 }
 

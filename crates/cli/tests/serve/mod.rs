@@ -32,8 +32,14 @@ impl Served {
     /// The address behind the first `listening on SCHEME://`.
     #[track_caller]
     pub(crate) fn address(&self, scheme: &str) -> String {
-        let start = format!("listening on {scheme}://");
-        let found = self.child.seen().lines().find_map(|line| line.strip_prefix(&start));
+        // A line of its own, or the list of a log of objects.
+        let is_told =
+            |line: &&str| line.starts_with("listening on ") || line.contains("\"event\":\"ready\"");
+        let lines = self.child.seen().lines().filter(is_told);
+        let start = format!("{scheme}://");
+        let found = lines
+            .flat_map(|line| line.split(['"', ',', ' ']))
+            .find_map(|url| url.strip_prefix(&start));
         match found {
             Some(address) => address.to_owned(),
             None => panic!("no {scheme} in:\n{}", self.child.seen()),

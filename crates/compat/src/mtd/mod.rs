@@ -64,9 +64,9 @@ fn run(options: &Options) -> Result<u8> {
     keyrack_vfs::keep_private();
     let control = Control::new();
     let ender = control.clone();
-    keyrack_console::on_signals(move || ender.end()).map_err(Error::usage)?;
+    keyrack_console::on_signals(move || ender.end("signal")).map_err(Error::usage)?;
     keyrack_console::print(&banner(options));
-    let rows = keyrack_console::open_logged(|| open(options, &server, places, &fs))?;
+    let rows = keyrack_console::open_logged(|| open(options, &server, places, &fs, &control))?;
     if options.runs_nothing {
         say!("{} rows", rows.len());
         rows.close()?;
@@ -77,8 +77,7 @@ fn run(options: &Options) -> Result<u8> {
     }
     let server = Server::start(rows, &server, &control, &*fs)?;
     keyrack_console::print(&threads(&server, options.threads));
-    server.bound().iter().for_each(|bound| say!("listening on {bound}"));
-    say!("ready");
+    keyrack_console::announce(&server);
     Ok(keyrack_console::serve_until_end(PROGRAM, server, &control))
 }
 
@@ -122,6 +121,7 @@ fn open(
     server: &ServerOptions,
     places: Option<Places>,
     fs: &Arc<dyn Fs>,
+    control: &Control,
 ) -> Result<Box<dyn Rows>> {
     let threads = options.threads as usize;
     let row_options = keyrack_console::row_options(server);
@@ -135,7 +135,7 @@ fn open(
     };
     let row_options = RowOptions { checkpoint_dirs: places.checkpoints, ..row_options };
     let shown = AtomicU64::new(0);
-    let report = |progress: Progress| keyrack_console::log_progress(progress, &shown);
+    let report = |progress: Progress| keyrack_console::log_progress(progress, &shown, control);
     let store = RowStore::open(Arc::clone(fs), &places.store, row_options, &report)?;
     if store.recovered().generation == 0 {
         let missing = Places::looked_for(options);

@@ -16,6 +16,8 @@ pub(crate) struct Connection {
     key_bytes_max: Option<usize>,
     /// A scan under way, whose answer comes before all others.
     scan: Option<Box<Scan>>,
+    /// Whether the client sent what is no message, or none that may come then.
+    pub(crate) broke_protocol: bool,
 }
 
 /// A request that waits for others, so that their keys are looked up together.
@@ -126,6 +128,7 @@ impl Connection {
                     }
                 }
                 Err(_) => {
+                    self.broke_protocol = true;
                     cx.counts.errors.add(1);
                     return served(input.len(), Verdict::Close);
                 }
@@ -150,6 +153,7 @@ impl Connection {
         match (*request, self.key_bytes_max) {
             (Request::Handshake { seq, handshake }, None) => {
                 let Some(key_bytes_max) = handshake.agree(cx.limits.key_bytes_max) else {
+                    self.broke_protocol = true;
                     cx.counts.errors.add(1);
                     ReplyWriter::new(output).refuse_handshake(seq);
                     return Verdict::Close;
@@ -159,11 +163,13 @@ impl Connection {
                 Verdict::Continue
             }
             (Request::Handshake { seq, .. }, Some(_)) | (Request::Unknown { seq }, _) => {
+                self.broke_protocol = true;
                 cx.counts.errors.add(1);
                 ReplyWriter::new(output).unknown(seq);
                 Verdict::Close
             }
             (request, None) => {
+                self.broke_protocol = true;
                 cx.counts.errors.add(1);
                 ReplyWriter::new(output).unknown(request.seq());
                 Verdict::Close

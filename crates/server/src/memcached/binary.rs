@@ -70,6 +70,7 @@ pub(super) fn serve(
                 refusal.write(out.bytes);
                 if refusal.close {
                     *at = input.len();
+                    connection.broke_protocol("a request that is not well formed");
                     return Next::Close;
                 }
                 connection.skip(at, input, refusal.skip);
@@ -144,14 +145,19 @@ fn authenticate(
     out: &mut Vec<u8>,
 ) -> bool {
     cx.counts.auth_cmds.add(1);
-    let secret = data.splitn(3, |byte| *byte == 0).nth(2).unwrap_or_default();
+    let mut parts = data.splitn(3, |byte| *byte == 0).skip(1);
+    // Without all three parts, none is known to be the user.
+    let (user, secret) = match (parts.next(), parts.next()) {
+        (Some(user), Some(secret)) => (user, secret),
+        _ => (&b""[..], &b""[..]),
+    };
     if mechanism == MECHANISM && cx.shared.password.is(secret) {
         connection.authenticated = true;
         done(request, 0, b"Authenticated", out);
         return true;
     }
     connection.authenticated = false;
-    connection.refused(cx);
+    connection.refused(cx, user);
     failed(request, Status::AUTH_ERROR, out);
     false
 }

@@ -2,6 +2,7 @@
 
 use super::cx::Cx;
 use super::output::Cut;
+use crate::log::{events, peer_text};
 use crate::password::Password;
 use std::net::SocketAddr;
 
@@ -51,11 +52,15 @@ impl Connection {
         Connection { authenticated: !password.is_set(), peer, ..Connection::default() }
     }
 
-    /// Notes that the client gave a wrong password.
-    pub(super) fn refused(&self, cx: &Cx<'_>) {
+    /// Notes that the client gave a wrong password, with that name.
+    pub(super) fn refused(&self, cx: &Cx<'_>, user: &[u8]) {
         cx.counts.auth_errors.add(1);
-        let peer = self.peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
-        cx.shared.password.refused("memcached", &peer, cx.now_ms);
+        events::auth_refused("memcached", &peer_text(self.peer), user);
+    }
+
+    /// Notes that the client broke the protocol, and is disconnected.
+    pub(super) fn broke_protocol(&self, cause: &str) {
+        events::protocol_error("memcached", &peer_text(self.peer), cause);
     }
 
     /// Whether the client has authenticated, or need not.

@@ -4,6 +4,7 @@ use super::counts::Counts;
 use super::detail::Event;
 use super::items::{self, Answer, Counted, Delete, Delta, Put};
 use super::shared::Shared;
+use crate::log::events;
 use crate::work::Work;
 use keyrack_rowstore::RowSession;
 use keyrack_store::Error;
@@ -54,8 +55,7 @@ impl Cx<'_> {
         };
         let removed = items::delete(self.rows, &Delete { key, ..Delete::default() }, self.now_ms);
         if let Answer::Failed(error) = removed {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "the item of a refused value could not be removed");
+            events::stale_item_kept(&error.to_string());
         }
     }
 

@@ -22,6 +22,7 @@ impl Connection {
                 Some(Sniffed::Text) => Dialect::Text,
                 Some(_) => {
                     cx.counts.errors.add(1);
+                    self.broke_protocol("the first byte begins no request");
                     return served(input.len(), Next::Close);
                 }
             };

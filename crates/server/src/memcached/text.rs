@@ -169,6 +169,7 @@ fn stopped(result: Result<(), Stop>, connection: &mut Connection, at: &mut usize
         Err(Stop::Failed) => Some(Next::Close),
     }
 }
+        connection.broke_protocol(String::from_utf8_lossy(refusal.reply()).trim_end());
 
 /// The one request that is executed before the client has authenticated: `set` with the name
 /// and the password as its value.
@@ -187,13 +188,15 @@ fn authenticate(
         return Some(Next::Close);
     };
     cx.counts.auth_cmds.add(1);
-    let secret = value.iter().position(|byte| *byte == b' ').map_or(value, |at| &value[at + 1..]);
+    // Without a blank all of it is the password.
+    let blank = value.iter().position(|byte| *byte == b' ');
+    let (user, secret) = blank.map_or((&b""[..], value), |at| (&value[..at], &value[at + 1..]));
     if cx.shared.password.is(secret) {
         connection.authenticated = true;
         Reply::Stored.write(out.bytes);
         return None;
     }
-    connection.refused(cx);
+    connection.refused(cx, user);
     Reply::ClientError(b"authentication failure").write(out.bytes);
     Some(Next::Close)
 }
@@ -202,6 +205,7 @@ fn execute(
     connection: &mut Connection,
     cx: &mut Cx<'_>,
     at: usize,
+        connection.broke_protocol("a command before authentication");
     request: Request<'_>,
     out: &mut Output<'_>,
 ) -> Option<Next> {

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use keyrack_net::{Closer, LoopMemory, Served, Verdict};
 use keyrack_wire::resp::{Limits, ProtocolError, Request, RequestParser, Writer};
 
+use crate::log::events;
 use crate::redis::clients::Listed;
 use crate::redis::command::{FAST, READ, RUNS_QUEUE, WRITE};
 use crate::redis::commands::gets::{RUN_AT_FIRST, Run};
@@ -216,6 +217,7 @@ fn without_request(
 ) -> Option<Verdict> {
     if let Some(error) = error {
         bump(&cx.counters().protocol_errors, 1);
+        events::protocol_error("redis", &state.client.peer, &error.to_string());
         Writer::new(output, state.protocol()).protocol_error(&error);
         return Some(Verdict::Close);
     }

@@ -134,7 +134,7 @@ impl Siege {
         let words = self.words();
         let mut child = self.lab.start(&format!("serve {words}"));
         if self.draw.one_in(2) {
-            child.wait_for("store is open");
+            child.wait_for("store-open");
         }
         child.kill();
         child.finish();

@@ -90,7 +90,7 @@ impl Server {
     }
 
     fn note(&mut self, line: String) {
-        self.behind += u64::from(line.contains("cannot write the log"));
+        self.behind += u64::from(line.contains(" disk-full "));
         self.seen.push(line);
         if self.seen.len() > LINES_MAX {
             self.seen.remove(0);

@@ -2,6 +2,7 @@
 
 use keyrack_wire::resp::Protocol;
 
+use crate::log::events;
 use crate::redis::call::Call;
 use crate::redis::commands::client::check_name;
 use crate::redis::fault::{Done, Fault};
@@ -68,7 +69,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Done {
         return Ok(());
     }
     call.state.auth_failures += 1;
-    shared.settings.password.refused("redis", &call.state.client.peer, call.ctx.now_ms);
+    events::auth_refused("redis", &call.state.client.peer, user);
     call.state.is_closing = call.state.auth_failures >= shared.options.auth_failures_max;
     Err(Fault::WRONG_PASS)
 }
