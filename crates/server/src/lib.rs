@@ -19,6 +19,7 @@ mod admin;
 mod client;
 mod control;
 mod counters;
+mod durations;
 mod error;
 mod eviction_log;
 mod exclusive;

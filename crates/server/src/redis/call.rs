@@ -14,7 +14,7 @@ use crate::redis::counters::bump;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::number::{integer, natural};
 use crate::redis::state::State;
-use crate::redis::task::Task;
+use crate::redis::task::{Task, Underway};
 use keyrack_store::Update;
 
 /// A command being carried out.
@@ -115,7 +115,7 @@ impl<'a> Call<'a> {
     pub(crate) fn begin(&mut self, mut task: Task) -> Done {
         while !task.slice(&mut self.ctx, &mut self.reply)? {
             if !self.is_whole {
-                self.state.task = Some(Box::new(task));
+                self.state.task = Some(Box::new(Underway::new(task)));
                 break;
             }
         }

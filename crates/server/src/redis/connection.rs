@@ -262,18 +262,26 @@ fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> b
     let place = output.len();
     let (_, mut ctx) = cx.split();
     let began = ctx.local.clock.ticks();
-    let sliced = task.slice(&mut ctx, &mut Writer::new(output, state.protocol()));
+    let sliced = task.work.slice(&mut ctx, &mut Writer::new(output, state.protocol()));
     // A connection takes no other command before the end of its task.
-    if let Some(index) = state.client.last_command() {
-        ctx.local.spent(ctx.counters(), index, began);
+    let index = state.client.last_command();
+    if let Some(index) = index {
+        task.spent_ns += ctx.local.spent(ctx.counters(), index, began);
+    }
+    if let Ok(false) = sliced {
+        output.truncate(place);
+        state.task = Some(task);
+        return false;
+    }
+    if let Some(index) = index {
+        ctx.counters().took(index, task.spent_ns, 1);
+        if ctx.shared.is_slow(task.spent_ns) {
+            let args = std::mem::take(&mut task.args);
+            ctx.shared.note_slow(&state.client, index, task.spent_ns, ctx.now_ms, args);
+        }
     }
     match sliced {
-        Ok(false) => {
-            output.truncate(place);
-            state.task = Some(task);
-            return false;
-        }
-        Ok(true) => {}
+        Ok(_) => {}
         Err(fault) => state.fail(ctx.counters(), &fault, output, place),
     }
     state.drop_unwanted_reply(output, place);

@@ -87,11 +87,12 @@ impl Local {
         }
     }
 
-    /// Adds the time since `began`, in ticks, to that of a command.
+    /// Adds the time since `began`, in ticks, to that of a command. Returns it in nanoseconds.
     #[inline]
-    pub(crate) fn spent(&self, counters: &Counters, index: u16, began: u64) {
+    pub(crate) fn spent(&self, counters: &Counters, index: u16, began: u64) -> u64 {
         let taken = self.clock.ns_between(began, self.clock.ticks());
         bump(&counters.spent_ns[usize::from(index)], taken);
+        taken
     }
 
     /// Gives back the memory of an unusual command.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::durations::{BUCKETS, bucket_of};
 use crate::redis::table;
 
 /// Counters of one loop. Only that loop writes them: a load and a store, no locked instruction.
@@ -11,6 +12,8 @@ pub(crate) struct Counters<N = AtomicU64> {
     pub(crate) calls: [N; table::COUNT],
     /// Time that each command took, in nanoseconds.
     pub(crate) spent_ns: [N; table::COUNT],
+    /// How many calls of each command took how long.
+    pub(crate) buckets: [[N; BUCKETS]; table::COUNT],
     /// Calls of each command that failed.
     pub(crate) failed_calls: [N; table::COUNT],
     /// Calls of each command that were refused before they were carried out.
@@ -31,6 +34,7 @@ impl<N: Default> Default for Counters<N> {
         Counters {
             calls: zeros(),
             spent_ns: zeros(),
+            buckets: std::array::from_fn(|_| std::array::from_fn(|_| N::default())),
             failed_calls: zeros(),
             rejected_calls: zeros(),
             failed: N::default(),
@@ -48,6 +52,14 @@ pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed) + by, Relaxed);
 }
 
+impl Counters {
+    /// Counts calls of a command that took `ns` each.
+    #[inline]
+    pub(crate) fn took(&self, index: u16, ns: u64, calls: u64) {
+        bump(&self.buckets[usize::from(index)][bucket_of(ns)], calls);
+    }
+}
+
 fn add(sums: &mut [u64; table::COUNT], counters: &[AtomicU64; table::COUNT]) {
     for (sum, counter) in sums.iter_mut().zip(counters) {
         *sum += counter.load(Relaxed);
@@ -61,6 +73,9 @@ impl Totals {
         for counters in loops {
             add(&mut totals.calls, &counters.calls);
             add(&mut totals.spent_ns, &counters.spent_ns);
+            for (sums, buckets) in totals.buckets.iter_mut().zip(&counters.buckets) {
+                sums.iter_mut().zip(buckets).for_each(|(sum, bucket)| *sum += bucket.load(Relaxed));
+            }
             add(&mut totals.failed_calls, &counters.failed_calls);
             add(&mut totals.rejected_calls, &counters.rejected_calls);
             totals.failed += counters.failed.load(Relaxed);
@@ -80,6 +95,9 @@ impl Totals {
             (&mut self.failed_calls, &earlier.failed_calls),
             (&mut self.rejected_calls, &earlier.rejected_calls),
         ] {
+            sums.iter_mut().zip(before).for_each(|(sum, before)| *sum -= before);
+        }
+        for (sums, before) in self.buckets.iter_mut().zip(&earlier.buckets) {
             sums.iter_mut().zip(before).for_each(|(sum, before)| *sum -= before);
         }
         self.failed -= earlier.failed;

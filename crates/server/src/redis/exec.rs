@@ -9,6 +9,8 @@ use crate::redis::context::{CommandContext, Context};
 use crate::redis::counters::bump;
 use crate::redis::dispatch::resolve;
 use crate::redis::fault::{Done, Fault};
+use crate::redis::shown::Shown;
+use crate::redis::slowlog::shortened;
 use crate::redis::state::{Queue, State};
 
 /// EXEC. It answers an error, and changes nothing, if the queue is broken or costs too much.
@@ -72,7 +74,12 @@ fn run_all(state: &mut State, ctx: &mut CommandContext<'_>, queue: &Queue, outpu
             let mut call =
                 Call { command, args, reply, ctx: ctx.reborrow(), state, is_whole: true };
             let done = (found.run)(&mut call);
-            ctx.local.spent(counters, found.index, began);
+            let taken = ctx.local.spent(counters, found.index, began);
+            counters.took(found.index, taken, 1);
+            if ctx.shared.is_slow(taken) {
+                let args = shortened(Shown::new(args));
+                ctx.shared.note_slow(&state.client, found.index, taken, ctx.now_ms, args);
+            }
             bump(&counters.failed_calls[index], u64::from(done.is_err()));
             done
         });

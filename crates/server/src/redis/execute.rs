@@ -10,6 +10,8 @@ use crate::redis::counters::bump;
 use crate::redis::dispatch::{Resolved, resolve};
 use crate::redis::exec::exec;
 use crate::redis::fault::{Done, Fault};
+use crate::redis::shown::Shown;
+use crate::redis::slowlog::shortened;
 use crate::redis::state::State;
 use crate::redis::table;
 
@@ -33,7 +35,12 @@ pub(crate) fn handle_request(
                 bump(&counters.calls[index], 1);
                 let began = cx.local.clock.ticks();
                 let done = run(state, cx, found, request, output);
-                cx.local.spent(counters, found.index, began);
+                let taken = cx.local.spent(counters, found.index, began);
+                match &mut state.task {
+                    // The time of the other slices comes to it.
+                    Some(task) => task.note_first(taken, Shown::new(request)),
+                    None => noted(cx, state, found.index, taken, || Shown::new(request)),
+                }
                 bump(&counters.failed_calls[index], u64::from(done.is_err()));
                 done
             };
@@ -53,6 +60,22 @@ pub(crate) fn handle_request(
         }
     }
     state.drop_unwanted_reply(output, place);
+}
+
+/// Notes how long a command took.
+#[inline]
+fn noted<'p, 'i: 'p>(
+    cx: &Context<'_, '_>,
+    state: &State,
+    index: u16,
+    taken: u64,
+    request: impl FnOnce() -> Shown<'p, 'i>,
+) {
+    cx.counters().took(index, taken, 1);
+    if cx.shared.is_slow(taken) {
+        let args = shortened(request());
+        cx.shared.note_slow(&state.client, index, taken, cx.now_ms, args);
+    }
 }
 
 /// Refuses a request before it is executed. This breaks the transaction that it was for.

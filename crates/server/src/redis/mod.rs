@@ -14,6 +14,7 @@
 //!
 //! * `command` and `table`: the facts about each command, without the functions;
 //! * `fault`, `number`, `glob`, `hash`, `key_range`, `cursor`: errors and values;
+//! * `shown`, `slowlog`, `latency`: requests without passwords, and slow ones;
 //! * `clients`, `counters`, `shared`, `state`, `context`: what a server, a loop and a connection
 //!   keep;
 //! * `task` and `call`: a long command in slices, and one command with its arguments and its reply;
@@ -54,8 +55,11 @@ pub(crate) mod fuzzed;
 mod glob;
 mod hash;
 mod key_range;
+mod latency;
 mod number;
 mod shared;
+mod shown;
+mod slowlog;
 mod state;
 mod table;
 mod task;

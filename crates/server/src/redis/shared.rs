@@ -10,9 +10,13 @@ use keyrack_wire::resp::Limits;
 use keyrack_workload::Rng;
 
 use crate::Password;
-use crate::redis::clients::Clients;
+use crate::log::events;
+use crate::redis::clients::{Client, Clients};
+use crate::redis::command::FAST;
 use crate::redis::counters::{Counters, Totals};
 use crate::redis::cursor::Cursors;
+use crate::redis::latency::Latency;
+use crate::redis::slowlog::{Entry, SlowLog};
 use crate::redis::table;
 
 /// How a server answers Redis' clients. All have defaults.
@@ -108,6 +112,8 @@ pub struct Shared {
     pub(crate) host: Box<dyn Host>,
     pub(crate) start_ms: u64,
     pub(crate) run_id: String,
+    pub(crate) slow_log: SlowLog,
+    pub(crate) latency: Latency,
     counters: Box<[Counters]>,
     /// The sums at the last CONFIG RESETSTAT.
     baseline: Mutex<Totals>,
@@ -133,6 +139,8 @@ impl Shared {
             host,
             start_ms: now_ms,
             run_id,
+            slow_log: SlowLog::new(),
+            latency: Latency::default(),
             counters: (0..loops.max(1)).map(|_| Counters::default()).collect(),
             baseline: Mutex::default(),
             cursors: Mutex::new(Cursors::new(now_ms)),
@@ -145,19 +153,38 @@ impl Shared {
         self.clients.count()
     }
 
+    /// Whether a command that took `ns` has to be noted.
+    #[inline]
+    pub(crate) fn is_slow(&self, ns: u64) -> bool {
+        self.slow_log.is_slow(ns) || self.latency.is_slow(ns)
+    }
+
+    /// Notes a slow command in SLOWLOG, LATENCY and the log, each by its own threshold.
+    #[cold]
+    pub(crate) fn note_slow(
+        &self,
+        client: &Client,
+        index: u16,
+        ns: u64,
+        now_ms: u64,
+        args: Vec<Vec<u8>>,
+    ) {
+        let command = &table::COMMANDS[usize::from(index)];
+        self.latency.note(command.is(FAST), ns, now_ms);
+        if !self.slow_log.is_slow(ns) {
+            return;
+        }
+        let key = command.keys.places(args.len()).next().map_or(&b""[..], |place| &args[place]);
+        events::slow_command("redis", &client.peer, command.name, key, ns / 1000);
+        let (peer, name) = (client.peer.clone(), client.names().name.clone());
+        let (unix_s, duration_us) = (now_ms / 1000, ns / 1000);
+        self.slow_log.enter(Entry { id: 0, unix_s, duration_us, args, peer, name });
+    }
+
     /// Gives every counter to `visit` with its name: `commands`, `failed`, `keyspace_hits`... and
     /// `calls_get` for each command that was called.
     pub fn counters(&self, visit: &mut dyn FnMut(&str, u64)) {
-        let totals = self.totals();
-        visit("commands", totals.calls.iter().sum());
-        visit("failed", totals.failed);
-        visit("rejected", totals.rejected);
-        visit("protocol_errors", totals.protocol_errors);
-        visit("keyspace_hits", totals.hits);
-        visit("keyspace_misses", totals.misses);
-        for (index, &calls) in totals.calls.iter().enumerate().filter(|(_, calls)| **calls > 0) {
-            visit(&format!("calls_{}", table::COMMANDS[index].name), calls);
-        }
+        visit_counters(&self.totals(), visit);
     }
 
     pub(crate) fn counters_of(&self, loop_index: usize) -> &Counters {
@@ -178,6 +205,18 @@ impl Shared {
 
     pub(crate) fn reset_totals(&self) {
         *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = Totals::of(&self.counters);
+    }
+}
+
+fn visit_counters(totals: &Totals, visit: &mut dyn FnMut(&str, u64)) {
+    visit("commands", totals.calls.iter().sum());
+    visit("failed", totals.failed);
+    visit("rejected", totals.rejected);
+    visit("protocol_errors", totals.protocol_errors);
+    visit("keyspace_hits", totals.hits);
+    visit("keyspace_misses", totals.misses);
+    for (index, &calls) in totals.calls.iter().enumerate().filter(|(_, calls)| **calls > 0) {
+        visit(&format!("calls_{}", table::COMMANDS[index].name), calls);
     }
 }
 

@@ -10,7 +10,7 @@ use keyrack_wire::resp::{Protocol, Writer};
 use crate::redis::clients::Client;
 use crate::redis::counters::{Counters, bump};
 use crate::redis::fault::Fault;
-use crate::redis::task::Task;
+use crate::redis::task::Underway;
 use crate::store_failures;
 
 /// The state of a connection, beside the bytes it has not understood yet.
@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub(crate) watched: Watched,
     pub(crate) replies: Replies,
     /// A command that is not at its end.
-    pub(crate) task: Option<Box<Task>>,
+    pub(crate) task: Option<Box<Underway>>,
     /// Bytes of the request that is not whole, beside its input.
     pub(crate) parser_bytes: usize,
     /// Its share of the memory of all connections.
@@ -93,7 +93,7 @@ impl State {
     #[must_use]
     pub(crate) fn count_memory(&mut self, more: usize) -> bool {
         let queue = self.queue.as_ref().map_or(0, |queue| queue.requests.capacity());
-        let task = self.task.as_ref().map_or(0, |task| task.memory_bytes());
+        let task = self.task.as_ref().map_or(0, |task| task.work.memory_bytes());
         let kept = self.parser_bytes + self.watched.bytes + queue + task;
         self.charge.set((kept + more).saturating_sub(UNCOUNTED_BYTES))
     }

@@ -181,17 +181,19 @@ macro_rules! for_each_command {
             "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
         };
         "slowlog", -2, ADMIN, NONE, "2.2.12", server::incomplete,
-            "slow commands; none is noted" {
-            "get", -2, ADMIN, NONE, "2.2.12", server::empty_array, "none";
-            "len", 2, ADMIN, NONE, "2.2.12", server::zero, "0";
-            "reset", 2, ADMIN, NONE, "2.2.12", server::ok, "nothing to forget";
+            "commands that took long" {
+            "get", -2, ADMIN, NONE, "2.2.12", slow::slowlog_get, "the newest, with their arguments";
+            "len", 2, ADMIN, NONE, "2.2.12", slow::slowlog_len, "how many are noted";
+            "reset", 2, ADMIN, NONE, "2.2.12", slow::slowlog_reset, "forgets them";
             "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
         };
-        "latency", -2, ADMIN, NONE, "2.8.13", server::incomplete, "latency; none is noted" {
-            "latest", 2, ADMIN, NONE, "2.8.13", server::empty_array, "none";
-            "history", 3, ADMIN, NONE, "2.8.13", server::empty_array, "none";
-            "reset", -2, ADMIN, NONE, "2.8.13", server::zero, "0: nothing was noted";
-            "doctor", 2, ADMIN, NONE, "2.8.13", server::latency_doctor, "where to look";
+        "latency", -2, ADMIN, NONE, "2.8.13", server::incomplete, "how long commands take" {
+            "latest", 2, ADMIN, NONE, "2.8.13", slow::latest, "the newest of each event";
+            "history", 3, ADMIN, NONE, "2.8.13", slow::history, "seconds with slow commands";
+            "reset", -2, ADMIN, NONE, "2.8.13", slow::reset, "forgets events";
+            "doctor", 2, ADMIN, NONE, "2.8.13", slow::doctor, "the events in words";
+            "graph", 3, ADMIN, NONE, "2.8.13", slow::graph, "the events as a drawing";
+            "histogram", -2, ADMIN, NONE, "7.0.0", slow::histogram, "durations of each command";
             "help", 2, 0, NONE, "5.0.0", server::help, "the subcommands";
         };
         "lolwut", -1, FAST, NONE, "5.0.0", server::lolwut, "a drawing and the version";

@@ -20,11 +20,35 @@ use crate::redis::fault::Fault;
 use crate::redis::glob::{Glob, Match};
 use crate::redis::hash::Hash;
 use crate::redis::key_range::{prefix_end, successor};
+use crate::redis::shown::Shown;
+use crate::redis::slowlog::shortened;
 
 /// Bytes of a reply that one slice collects.
 pub(crate) const SLICE_BYTES_MAX: usize = 1 << 20;
 
-/// A command under way.
+/// A command between two of its slices.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    pub(crate) work: Task,
+    /// The time of its slices so far.
+    pub(crate) spent_ns: u64,
+    /// Its arguments for SLOWLOG: less than 1 KiB, since only short requests are tasks.
+    pub(crate) args: Vec<Vec<u8>>,
+}
+
+impl Underway {
+    pub(crate) fn new(work: Task) -> Self {
+        Underway { work, spent_ns: 0, args: Vec::new() }
+    }
+
+    /// Notes the first slice.
+    pub(crate) fn note_first(&mut self, ns: u64, request: Shown<'_, '_>) {
+        self.spent_ns = ns;
+        self.args = shortened(request);
+    }
+}
+
+/// What a command under way does.
 #[derive(Debug)]
 pub(crate) enum Task {
     Keys(Keys),

@@ -7,5 +7,6 @@ mod limits;
 mod memory;
 mod pipelines;
 mod scripts;
+mod slow;
 mod told;
 mod tool;

@@ -10,13 +10,17 @@ use keyrack_store::Durability;
 use crate::redis::call::Call;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::glob::{Glob, Match};
-use crate::redis::number::natural;
-use crate::redis::shared::Settings;
+use crate::redis::number::{integer, natural};
+use crate::redis::shared::Shared;
+use crate::redis::slowlog::ENTRIES_MAX;
 
 /// A parameter that is a number and can be changed.
-fn number<'s>(settings: &'s Settings, name: &str) -> Option<&'s AtomicU64> {
+fn number<'s>(shared: &'s Shared, name: &str) -> Option<&'s AtomicU64> {
+    let settings = &shared.settings;
     match name {
         "proto-max-bulk-len" => Some(&settings.bulk_bytes_max),
+        "slowlog-max-len" => Some(&shared.slow_log.entries_max),
+        "latency-monitor-threshold" => Some(&shared.latency.threshold_ms),
         "hash-max-listpack-entries" | "hash-max-ziplist-entries" => {
             Some(&settings.small_hash_fields_max)
         }
@@ -27,13 +31,18 @@ fn number<'s>(settings: &'s Settings, name: &str) -> Option<&'s AtomicU64> {
     }
 }
 
-const NUMBERS: [&str; 5] = [
+const NUMBERS: [&str; 7] = [
     "proto-max-bulk-len",
+    "slowlog-max-len",
+    "latency-monitor-threshold",
     "hash-max-listpack-entries",
     "hash-max-ziplist-entries",
     "hash-max-listpack-value",
     "hash-max-ziplist-value",
 ];
+
+/// The threshold of SLOWLOG, in microseconds; -1 is off.
+const SLOWER_THAN: &str = "slowlog-log-slower-than";
 
 /// Below this no request could be understood any more.
 const BULK_BYTES_MIN: u64 = 1 << 20;
@@ -54,8 +63,7 @@ fn parameters(call: &Call<'_>) -> Vec<(String, String)> {
         ("maxmemory", "0"),
         ("maxmemory-policy", "noeviction"),
         ("cluster-enabled", "no"),
-        ("slowlog-max-len", "0"),
-        ("latency-tracking", "no"),
+        ("latency-tracking", "yes"),
         ("enable-debug-command", if call.ctx.shared.options.debug { "yes" } else { "no" }),
         // A client that may read it knows it already, and it should not show on a screen.
         ("requirepass", ""),
@@ -67,9 +75,11 @@ fn parameters(call: &Call<'_>) -> Vec<(String, String)> {
     };
     fixed.into_iter().for_each(|(name, value)| set(name, value.to_owned()));
     for name in NUMBERS {
-        let value = number(&call.ctx.shared.settings, name).map_or(0, |value| value.load(Relaxed));
+        let value = number(call.ctx.shared, name).map_or(0, |value| value.load(Relaxed));
         set(name, value.to_string());
     }
+    let slower_than = call.ctx.shared.slow_log.threshold_us.load(Relaxed);
+    set(SLOWER_THAN, slower_than.to_string());
     for (name, value) in &call.ctx.shared.options.config {
         set(name, value.clone());
     }
@@ -111,7 +121,9 @@ pub(crate) fn set(call: &mut Call<'_>) -> Done {
         let value = call.arg(index + 1);
         if name == "requirepass" {
             settings.set_password(value);
-        } else if let (Some(slot), Some(value)) = (number(settings, &name), natural(value)) {
+        } else if let (SLOWER_THAN, Some(us)) = (&*name, integer(value)) {
+            call.ctx.shared.slow_log.threshold_us.store(us, Relaxed);
+        } else if let (Some(slot), Some(value)) = (number(call.ctx.shared, &name), natural(value)) {
             slot.store(value, Relaxed);
         }
     }
@@ -136,7 +148,16 @@ fn check(call: &Call<'_>, known: &[(String, String)], index: usize) -> Done {
         let is_exposed = call.ctx.shared.options.needs_password && value.is_empty();
         return if is_exposed { failed("others can reach this server") } else { Ok(()) };
     }
-    if number(&call.ctx.shared.settings, &name).is_none() {
+    if name == SLOWER_THAN {
+        return match integer(value) {
+            None => failed("argument couldn't be parsed into an integer"),
+            Some(us) if us < -1 => {
+                failed("argument must be between -1 and 9223372036854775807 inclusive")
+            }
+            Some(_) => Ok(()),
+        };
+    }
+    if number(call.ctx.shared, &name).is_none() {
         return if old.as_bytes() == value { Ok(()) } else { failed("can't set immutable config") };
     }
     match natural(value) {
@@ -147,6 +168,9 @@ fn check(call: &Call<'_>, known: &[(String, String)], index: usize) -> Done {
             } else {
                 failed("argument must be between 1 MiB and what the server was given")
             }
+        }
+        Some(entries) if name == "slowlog-max-len" && entries > ENTRIES_MAX => {
+            failed(&format!("argument must be between 0 and {ENTRIES_MAX}"))
         }
         Some(_) => Ok(()),
     }

@@ -9,6 +9,7 @@ use crate::redis::call::{Call, string_of};
 use crate::redis::context::{CommandContext, Context};
 use crate::redis::counters::bump;
 use crate::redis::fault::{Done, Fault};
+use crate::redis::slowlog::of_gets;
 use crate::redis::state::State;
 use crate::redis::table;
 
@@ -83,7 +84,12 @@ impl<'i> Run<'i> {
                 fault.with_line(|line| reply.error(line));
             }
         }
-        ctx.local.spent(ctx.counters(), table::GET, began);
+        let taken = ctx.local.spent(ctx.counters(), table::GET, began);
+        ctx.counters().took(table::GET, taken / answered as u64, answered as u64);
+        if ctx.shared.is_slow(taken) {
+            let args = of_gets(&keys[..answered]);
+            ctx.shared.note_slow(&state.client, table::GET, taken, ctx.now_ms, args);
+        }
         *run_max = next_run_max(*run_max, reply.place() - place, answered);
         let asked = std::mem::take(&mut self.count);
         (answered < asked).then(|| behind(self.input, answered, cx))

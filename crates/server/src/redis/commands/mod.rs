@@ -17,5 +17,6 @@ pub(super) mod keys;
 pub(super) mod scan;
 pub(super) mod server;
 pub(super) mod session;
+pub(super) mod slow;
 pub(super) mod strings;
 pub(super) mod transaction;

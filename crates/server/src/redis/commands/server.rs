@@ -87,24 +87,8 @@ pub(crate) fn debug_sleep(call: &mut Call<'_>) -> Done {
     call.begin(Task::Sleep(until_ms))
 }
 
-/// No clock is read for each command, so there are no slow ones to tell of.
-pub(crate) fn empty_array(call: &mut Call<'_>) -> Done {
-    call.reply.array(0);
-    Ok(())
-}
-
-pub(crate) fn zero(call: &mut Call<'_>) -> Done {
-    call.reply.integer(0);
-    Ok(())
-}
-
 pub(crate) fn ok(call: &mut Call<'_>) -> Done {
     call.reply.ok();
-    Ok(())
-}
-
-pub(crate) fn latency_doctor(call: &mut Call<'_>) -> Done {
-    call.reply.verbatim(*b"txt", b"Latencies are on the server's dashboard, not here.\n");
     Ok(())
 }
 
