@@ -127,6 +127,12 @@ impl Reply {
         Reply { status: "200 OK", kind: "text/html; charset=utf-8", body: body.to_owned() }
     }
 
+    /// A word for probes.
+    #[must_use]
+    pub fn text(body: &str) -> Self {
+        Reply { status: "200 OK", kind: "text/plain; charset=utf-8", body: body.to_owned() }
+    }
+
     /// Figures for programs.
     #[must_use]
     pub fn json(body: String) -> Self {

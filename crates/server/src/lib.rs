@@ -41,9 +41,10 @@ mod syncer;
 mod work;
 mod worker;
 
-pub mod redis;
 pub mod log;
+pub mod redis;
 
+pub use admin::Admin;
 pub use control::Control;
 pub use error::{Error, Result};
 pub use exclusive::{ReaderGuard, ReaderSlots};

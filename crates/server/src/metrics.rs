@@ -1,5 +1,6 @@
 //! The metrics of one loop, beside the counters of its protocols.
 
+use crate::durations::Durations;
 use crate::masstree;
 use keyrack_measure::{LiveCounter, LiveHistogram};
 
@@ -15,4 +16,8 @@ pub(crate) struct LoopMetrics {
     /// Flushes that failed and were tried again.
     pub(crate) flushes_failed: LiveCounter,
     pub(crate) masstree: masstree::Counts,
+    /// Durations of requests of memcached.
+    pub(crate) memcached_ns: Durations,
+    /// Durations of messages of Masstree.
+    pub(crate) masstree_ns: Durations,
 }

@@ -7,13 +7,14 @@
 //! **Invariant:** when [`Server::end`] returns, everything that was acknowledged is as durable as
 //! was asked for, and the threads are gone.
 
-use crate::admin::{self, Loops};
+use crate::admin::{Admin, Loops};
 use crate::log::events;
 use crate::service::Service;
 use crate::state::{SharedRows, State};
 use crate::{Control, Error, Listen, Options, Result, Transport};
-use keyrack_measure::wall;
-use keyrack_net::{DatagramPorts, Endpoint, Handle, Listener, ListenerKind, Timeouts};
+use keyrack_net::{
+    ClientMemory, DatagramPorts, Endpoint, Handle, Listener, ListenerKind, Timeouts,
+};
 use keyrack_rowstore::Rows;
 use keyrack_vfs::Fs;
 use std::fmt;
@@ -68,10 +69,29 @@ impl Server {
         control: &Control,
         fs: &dyn Fs,
     ) -> Result<Self> {
+        let admin = Admin::start(options, control)?;
+        Self::start_with(admin, rows, options, control, fs)
+    }
+
+    /// As [`Server::start`], with an admin page that was started while the rows were being opened.
+    ///
+    /// # Errors
+    /// Those of [`Server::start`].
+    pub fn start_with(
+        admin: Option<Admin>,
+        rows: Box<dyn Rows>,
+        options: &Options,
+        control: &Control,
+        fs: &dyn Fs,
+    ) -> Result<Self> {
         let rows: SharedRows = Arc::new(rows);
+        let memory = admin.as_ref().map_or_else(
+            || ClientMemory::new(options.clients_memory_bytes_max()),
+            |admin| Arc::clone(&admin.memory),
+        );
         let shared: Loops = Arc::default();
         let handle = Arc::downgrade(&shared);
-        let state = Arc::new(State::new(rows, options, control, wall::unix_ms(), handle));
+        let state = Arc::new(State::new(rows, options, control, memory, handle));
         let loops = keyrack_net::Server::start(
             Service { state: Arc::clone(&state) },
             net_options(options, &state, fs)?,
@@ -94,14 +114,13 @@ impl Server {
             grace: options.shutdown_grace,
         };
         server.start_threads(options.checkpoint_interval)?;
-        if let Some(address) = &options.admin {
-            let admin =
-                admin::start(address, Arc::clone(&server.state), Arc::clone(&server.loops))?;
-            let endpoints = admin.local_addrs().concat();
+        if let Some(admin) = admin {
+            admin.show(Arc::clone(&server.state), Arc::clone(&server.loops));
+            let endpoints = admin.handle.local_addrs().concat();
             server.bound.extend(
                 endpoints.into_iter().map(|endpoint| Bound { scheme: "http".to_owned(), endpoint }),
             );
-            server.admin = Some(admin);
+            server.admin = Some(admin.handle);
         }
         control.serving();
         Ok(server)

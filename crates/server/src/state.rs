@@ -5,6 +5,7 @@ use crate::syncer::Syncer;
 use crate::{
     Control, Eviction, Listen, Options, Protocol, ReaderSlots, Transport, memcached, redis,
 };
+use keyrack_measure::wall;
 use keyrack_net::{ClientMemory, CloseReason, Handle};
 use keyrack_rowstore::Rows;
 use keyrack_wire::masstree;
@@ -58,9 +59,10 @@ impl State {
         rows: SharedRows,
         options: &Options,
         control: &Control,
-        started_ms: u64,
+        clients_memory: Arc<ClientMemory>,
         loops_handle: LoopsHandle,
     ) -> Self {
+        let started_ms = wall::unix_ms();
         let loops = options.loops();
         let value_bytes_max =
             usize::try_from(options.memcached_value_bytes_max()).unwrap_or(usize::MAX);
@@ -69,7 +71,6 @@ impl State {
             value_bytes_max,
             ..keyrack_wire::memcached::Limits::DEFAULT
         };
-        let clients_memory = ClientMemory::new(options.clients_memory_bytes_max());
         let facts = Box::new(RowFacts {
             rows: Arc::clone(&rows),
             loops: loops_handle.clone(),

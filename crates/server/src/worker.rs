@@ -9,6 +9,7 @@
 //! **Invariant:** what an iteration wrote is flushed before its replies are sent (see `flusher`).
 
 use crate::client::{Client, Connection};
+use crate::durations::Kind;
 use crate::eviction_log::EvictionLog;
 use crate::flusher::Flusher;
 use crate::log::{self, LogLevel, events, peer_text};
@@ -164,10 +165,15 @@ impl<'a> Worker<'a> {
             now_ms: self.now_ms,
             shared: &self.state.memcached,
             counts,
+            batch: [0; Kind::COUNT],
             scratch: &mut self.scratch,
         };
         let begun = output.len();
+        let began_ticks = self.clock.ticks();
         let mut served = connection.serve(&mut cx, input, output);
+        let batch = cx.batch;
+        let taken = self.clock.ns_between(began_ticks, self.clock.ticks());
+        self.metrics.memcached_ns.record(&batch, taken);
         if !charge.set(connection.kept_bytes()) {
             connection.out_of_memory(output);
             served.verdict = Verdict::OutOfMemory;
@@ -206,7 +212,12 @@ impl<'a> Worker<'a> {
         input: &[u8],
         output: &mut Vec<u8>,
     ) -> Served {
+        let began_ticks = self.clock.ticks();
+        let before = self.metrics.masstree.by_kind();
         let mut served = self.with_masstree(|cx| connection.serve(cx, input, output));
+        let batch = self.metrics.masstree.since(before);
+        let taken = self.clock.ns_between(began_ticks, self.clock.ticks());
+        self.metrics.masstree_ns.record(&batch, taken);
         if !charge.set(connection.kept_bytes()) {
             connection.out_of_memory(output);
             served.verdict = Verdict::OutOfMemory;

@@ -18,7 +18,7 @@ mod engine;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use keyrack_console::Failure;
-use keyrack_server::{Control, Error, Options, Password, SETTINGS, Server, apply_toml};
+use keyrack_server::{Admin, Control, Error, Options, Password, SETTINGS, Server, apply_toml};
 use keyrack_vfs::{Fs, RealFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -85,8 +85,9 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
     let control = Control::new();
     let ender = control.clone();
     keyrack_console::on_signals(move || ender.end("signal")).map_err(Error::usage)?;
+    let admin = Admin::start(&options, &control)?;
     let rows = keyrack_console::open_logged(|| engine::open(&options, &fs, &control))?;
-    let server = Server::start(rows, &options, &control, &*fs)?;
+    let server = Server::start_with(admin, rows, &options, &control, &*fs)?;
     keyrack_console::announce(&server);
     Ok(keyrack_console::serve_until_end(PROGRAM, server, &control))
 }

@@ -36,7 +36,8 @@ fn page_metrics_and_json_tell_the_same() {
     assert!(metrics.contains("\nkeyrack_memcached_get_misses_total 1\n"), "{metrics}");
     for line in metrics.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').unwrap();
-        assert!(name.starts_with("keyrack_") && value.parse::<f64>().is_ok(), "{line}");
+        let is_own = name.starts_with("keyrack_") || name.starts_with("process_");
+        assert!(is_own && value.parse::<f64>().is_ok(), "{line}");
     }
     let (head, page) = get(&served, "/");
     assert!(head.contains("Content-Security-Policy: default-src 'none'"), "{head}");
@@ -49,4 +50,39 @@ fn page_metrics_and_json_tell_the_same() {
     }
     assert!(seen.contains("STAT get_hits 1\n"), "{seen}");
     served.end();
+}
+
+#[test]
+fn probes_are_answered_whatever_name_they_use() {
+    let lab = Lab::new();
+    let served = Served::start(&lab, WORDS);
+    for (path, body) in [("/health", "alive\n"), ("/ready", "ready\n")] {
+        let mut client = Client::new(TcpStream::connect(served.address("http")).unwrap());
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: keyrack.internal\r\n\r\n"));
+        let reply = client.rest();
+        assert!(reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with(body), "{reply}");
+    }
+    served.end();
+}
+
+/// A client that does not read its replies holds the end up for the grace, and the page says so.
+#[test]
+fn a_server_that_stops_is_not_ready() {
+    let lab = Lab::new();
+    let served = Served::start(&lab, &format!("{WORDS} --shutdown-grace 60"));
+    let mut slow = served.connect("resp");
+    let value = "v".repeat(1 << 20);
+    slow.ask(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048576\r\n{value}\r\n"), "+OK\r\n");
+    slow.send("GET k\r\n".repeat(12));
+    slow.take(1);
+    let mut other = served.connect("resp");
+    other.send("SHUTDOWN\r\n");
+    // The end has begun before the connection that asked for it is closed.
+    assert_eq!(other.rest(), "");
+    let (head, body) = get(&served, "/ready");
+    assert!(head.starts_with("HTTP/1.1 503 Service Unavailable"), "{head}");
+    assert_eq!(body, "stopping: SHUTDOWN\n");
+    assert!(get(&served, "/health").0.starts_with("HTTP/1.1 200"));
+    drop(slow);
+    served.child.finish().exits(0);
 }

@@ -5,6 +5,8 @@
 //! | `/` | the page; it asks for nothing but `/stats.json` |
 //! | `/stats.json` | all numbers |
 //! | `/metrics` | all numbers, as Prometheus reads them |
+//! | `/health` | 200: the process answers |
+//! | `/ready` | 200 while requests are served and answered, else 503 and why not |
 //!
 //! It has an event loop of its own, so that its readers take no time from the server's clients.
 //! It changes nothing, and shows no key and no value.
@@ -15,17 +17,20 @@
 
 #[cfg(test)]
 mod fuzz;
+mod help;
 mod numbers;
+mod process;
 mod render;
 
-use crate::Result;
 use crate::state::State;
+use crate::{Control, Options, Result};
 use keyrack_measure::{Clock, Histogram};
-use keyrack_net::Handle;
 use keyrack_net::http::{Get, Reply, serve};
+use keyrack_net::{ClientMemory, Handle};
 use numbers::Numbers;
+use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The loops of the server, while there are any.
 pub(crate) type Loops = Arc<Mutex<Option<Handle>>>;
@@ -33,16 +38,81 @@ pub(crate) type Loops = Arc<Mutex<Option<Handle>>>;
 /// The time over which the page's percentiles are taken, at least.
 const RECENT_NS: u64 = 900_000_000;
 
-pub(crate) fn start(address: &str, state: Arc<State>, loops: Loops) -> Result<Handle> {
-    let clock = Clock::vdso();
-    let recent = Mutex::new(Recent::new(clock.ticks()));
-    let memory = Arc::clone(&state.clients_memory);
-    let page = Page { state, loops, clock, recent };
-    Ok(serve(address.parse()?, memory, move |get| page.answer(get))?)
+/// The admin page of a server. It answers before the rows are open, so that `/ready` can say how
+/// far their recovery is.
+pub struct Admin {
+    pub(crate) handle: Handle,
+    /// The memory of the connections of the whole server.
+    pub(crate) memory: Arc<ClientMemory>,
+    site: Arc<OnceLock<Site>>,
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").finish_non_exhaustive()
+    }
+}
+
+impl Admin {
+    /// Listens where the options say; `None` if they say nothing.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on.
+    pub fn start(options: &Options, control: &Control) -> Result<Option<Admin>> {
+        let Some(address) = &options.admin else { return Ok(None) };
+        let memory = ClientMemory::new(options.clients_memory_bytes_max());
+        let site = Arc::default();
+        let page = Page { control: control.clone(), site: Arc::clone(&site) };
+        let handle = serve(address.parse()?, Arc::clone(&memory), move |get| page.answer(get))?;
+        Ok(Some(Admin { handle, memory, site }))
+    }
+
+    /// Where it listens: a port that was 0 is the kernel's choice.
+    #[must_use]
+    pub fn address(&self) -> String {
+        let all = self.handle.local_addrs().concat();
+        all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// Shows this server from now on.
+    pub(crate) fn show(&self, state: Arc<State>, loops: Loops) {
+        let clock = Clock::vdso();
+        let recent = Mutex::new(Recent::new(clock.ticks()));
+        let is_first = self.site.set(Site { state, loops, clock, recent }).is_ok();
+        assert!(is_first, "a page shows one server");
+    }
+}
+
+struct Page {
+    control: Control,
+    /// Nothing while the rows are being opened.
+    site: Arc<OnceLock<Site>>,
+}
+
+impl Page {
+    fn answer(&self, get: &Get<'_>) -> Reply {
+        // Probes come with any name, and learn nothing that a stranger may not know.
+        match (get.path, self.control.ready()) {
+            ("/health", _) => return Reply::text("alive\n"),
+            ("/ready", Ok(())) => return Reply::text("ready\n"),
+            ("/ready", Err(why)) => return Reply::refusal("503 Service Unavailable", &why),
+            _ => {}
+        }
+        if !get.host.is_some_and(is_own_host) {
+            return Reply::refusal("403 Forbidden", "use the address in the URL, or localhost");
+        }
+        match (self.site.get(), get.path) {
+            (Some(site), _) => site.answer(get.path),
+            (None, _) => {
+                let why = self.control.ready().err().unwrap_or_default();
+                Reply::refusal("503 Service Unavailable", &why)
+            }
+        }
+    }
 }
 
 /// What is shown.
-struct Page {
+struct Site {
     state: Arc<State>,
     loops: Loops,
     clock: Clock,
@@ -62,7 +132,7 @@ impl Recent {
     }
 }
 
-impl Page {
+impl Site {
     fn numbers(&self) -> Numbers {
         let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
         let net = loops.as_ref().map(Handle::stats).unwrap_or_default();
@@ -83,15 +153,15 @@ impl Page {
         Numbers::collect(&self.state, &net, &iterations, &recent.shown)
     }
 
-    fn answer(&self, get: &Get<'_>) -> Reply {
-        if !get.host.is_some_and(is_own_host) {
-            return Reply::refusal("403 Forbidden", "use the address in the URL, or localhost");
-        }
-        match get.path {
+    fn answer(&self, path: &str) -> Reply {
+        match path {
             "/" => Reply::html(include_str!("page.html")),
             "/stats.json" => Reply::json(render::json(&self.numbers())),
             "/metrics" => Reply::metrics(render::prometheus(&self.numbers())),
-            _ => Reply::refusal("404 Not Found", "there are /, /stats.json and /metrics"),
+            _ => {
+                let all = "there are /, /stats.json, /metrics, /health and /ready";
+                Reply::refusal("404 Not Found", all)
+            }
         }
     }
 }

@@ -1,21 +1,30 @@
 //! All numbers of a running server, by group and name. Both renderings show the same.
 
+use super::help::{help, is_counter_of_rows};
+use crate::durations::{Kind as CommandKind, Sum};
 use crate::state::State;
 use crate::{masstree, memcached};
 use keyrack_measure::{Histogram, usage, wall};
 use keyrack_net::{CloseReason, Stats};
 
-/// Whether a number only grows.
+/// How a number moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// It only grows.
     Counter,
     Gauge,
+    /// An engine's, and not described here.
+    Untyped,
+    /// For the page alone: Prometheus has it under another name.
+    OnPage,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Number {
     pub(super) group: &'static str,
     pub(super) name: String,
+    /// Tells numbers of one name apart: what by, and which this is.
+    pub(super) label: Option<(&'static str, String)>,
     pub(super) kind: Kind,
     pub(super) value: f64,
 }
@@ -56,6 +65,8 @@ pub(super) struct Numbers {
     pub(super) iterations: Percentiles,
     /// Iterations of the last second or so.
     pub(super) recent: Percentiles,
+    /// Durations of commands, by protocol and kind.
+    pub(super) durations: Vec<(&'static str, &'static str, Sum)>,
 }
 
 impl Numbers {
@@ -71,6 +82,7 @@ impl Numbers {
             numbers: Vec::with_capacity(128),
             iterations: Percentiles::of(iterations),
             recent: Percentiles::of(recent),
+            durations: durations(state),
         };
         all.process(state);
         all.net(net);
@@ -79,13 +91,29 @@ impl Numbers {
         all
     }
 
-    fn gauge(&mut self, group: &'static str, name: impl Into<String>, value: f64) {
-        self.numbers.push(Number { group, name: name.into(), kind: Kind::Gauge, value });
+    fn number(&mut self, group: &'static str, name: &str, kind: Kind, value: f64) {
+        self.numbers.push(Number { group, name: name.to_owned(), label: None, kind, value });
     }
 
-    fn counter(&mut self, group: &'static str, name: impl Into<String>, value: u64) {
-        let (name, value) = (name.into(), value as f64);
-        self.numbers.push(Number { group, name, kind: Kind::Counter, value });
+    fn gauge(&mut self, group: &'static str, name: &str, value: f64) {
+        self.number(group, name, Kind::Gauge, value);
+    }
+
+    fn counter(&mut self, group: &'static str, name: &str, value: u64) {
+        self.number(group, name, Kind::Counter, value as f64);
+    }
+
+    fn labelled(
+        &mut self,
+        group: &'static str,
+        name: &str,
+        (by, which): (&'static str, &str),
+        value: u64,
+    ) {
+        self.counter(group, name, value);
+        if let Some(number) = self.numbers.last_mut() {
+            number.label = Some((by, which.to_owned()));
+        }
     }
 
     fn process(&mut self, state: &State) {
@@ -93,7 +121,10 @@ impl Numbers {
         self.gauge("process", "uptime_seconds", uptime_ms as f64 / 1000.0);
         self.gauge("process", "loops", state.loops.len() as f64);
         let usage = usage::process();
-        self.gauge("process", "cpu_seconds", (usage.user_ns + usage.system_ns) as f64 / 1e9);
+        let cpu_seconds = (usage.user_ns + usage.system_ns) as f64 / 1e9;
+        self.number("process", "cpu_seconds", Kind::OnPage, cpu_seconds);
+        let is_ready = state.control.ready().is_ok();
+        self.gauge("process", "ready", f64::from(u8::from(is_ready)));
         let memory = &state.clients_memory;
         self.gauge("process", "clients_memory_bytes", memory.bytes() as f64);
         self.gauge("process", "clients_memory_max_bytes", memory.bytes_max() as f64);
@@ -128,27 +159,57 @@ impl Numbers {
             self.counter("net", name, value);
         }
         for reason in CloseReason::ALL {
-            self.counter("net", format!("closed_{reason}"), net.closed_for(reason));
+            self.labelled("net", "closed", ("reason", reason.name()), net.closed_for(reason));
         }
     }
 
     fn protocols(&mut self, state: &State) {
         for (name, value) in memcached::Counts::NAMES.iter().zip(state.memcached.sums()) {
-            self.counter("memcached", *name, value);
+            self.counter("memcached", name, value);
         }
-        state.redis.counters(&mut |name, value| self.counter("redis", name, value));
+        // Since the start: CONFIG RESETSTAT is for INFO.
+        state.redis.counters_since_start(&mut |name, value| match name.strip_prefix("calls_") {
+            Some(command) => self.labelled("redis", "calls", ("command", command), value),
+            None => self.counter("redis", name, value),
+        });
         for (index, name) in masstree::Counts::NAMES.iter().enumerate() {
             let sum = state.loops.iter().map(|metrics| metrics.masstree.values()[index]).sum();
-            self.counter("masstree", *name, sum);
+            self.counter("masstree", name, sum);
         }
     }
 
     fn rows(&mut self, state: &State) {
         self.gauge("rows", "count", state.rows.len() as f64);
         state.rows.stats(&mut |name, value| {
+            let kind = match help("rows", name) {
+                None => Kind::Untyped,
+                Some(_) if is_counter_of_rows(name) => Kind::Counter,
+                Some(_) => Kind::Gauge,
+            };
             if value.is_finite() {
-                self.gauge("rows", name, value);
+                self.number("rows", name, kind, value);
             }
         });
     }
+}
+
+/// The durations of commands. A protocol has the kinds that its commands can be.
+fn durations(state: &State) -> Vec<(&'static str, &'static str, Sum)> {
+    let mut memcached = [Sum::default(); CommandKind::COUNT];
+    let mut masstree = memcached;
+    for metrics in &state.loops {
+        metrics.memcached_ns.add_to(&mut memcached);
+        metrics.masstree_ns.add_to(&mut masstree);
+    }
+    let mut all = Vec::new();
+    for (protocol, sums) in
+        [("memcached", memcached), ("redis", state.redis.durations()), ("masstree", masstree)]
+    {
+        for (kind, sum) in CommandKind::NAMES.iter().zip(sums) {
+            if protocol == "redis" || !kind.starts_with("hash") {
+                all.push((protocol, *kind, sum));
+            }
+        }
+    }
+    all
 }

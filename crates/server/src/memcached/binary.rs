@@ -7,6 +7,7 @@ use super::cx::Cx;
 use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
 use super::output::Output;
 use super::stats;
+use crate::durations::Kind;
 use keyrack_wire::memcached::binary::{
     Command, NO_INITIAL, Reply, Request, Status, StoreMode, parse, write_value,
 };
@@ -52,7 +53,7 @@ pub(super) fn serve(
             }
             Ok(Parsed::Complete(request, bytes)) => {
                 *at += bytes;
-                cx.counts.requests.add(1);
+                cx.requested(kind_of(&request.command), 1);
                 let was_authenticated = connection.authenticated;
                 if !execute(connection, cx, &request, out.bytes) {
                     return Next::Close;
@@ -69,8 +70,8 @@ pub(super) fn serve(
                 }
                 refusal.write(out.bytes);
                 if refusal.close {
-                    *at = input.len();
                     connection.broke_protocol("a request that is not well formed");
+                    *at = input.len();
                     return Next::Close;
                 }
                 connection.skip(at, input, refusal.skip);
@@ -79,6 +80,16 @@ pub(super) fn serve(
                 }
             }
         }
+    }
+}
+
+/// The kind of a request in metrics.
+fn kind_of(command: &Command<'_>) -> Kind {
+    match command {
+        Command::Get { .. } => Kind::Get,
+        Command::Store { .. } | Command::Arithmetic { .. } => Kind::Set,
+        Command::Delete { .. } | Command::Flush { .. } => Kind::Delete,
+        _ => Kind::Other,
     }
 }
 

@@ -15,6 +15,7 @@ use super::cx::Cx;
 use super::detail::Event;
 use super::items::{self, visible};
 use super::output::Output;
+use crate::durations::Kind;
 use crate::ordered::{Ordered, TOGETHER_MAX};
 use keyrack_rowstore::Row;
 use keyrack_wire::memcached::binary::{Command, Request, write_value};
@@ -102,7 +103,7 @@ impl<'i> Run<'i> {
                 count
             }
         };
-        cx.counts.requests.add(written as u64);
+        cx.requested(Kind::Get, written as u32);
         cx.counts.cmd_get.add(written as u64);
         cx.counts.get_hits.add(hits);
         cx.counts.get_misses.add((written as u64).saturating_sub(hits));

@@ -4,6 +4,7 @@ use super::counts::Counts;
 use super::detail::Event;
 use super::items::{self, Answer, Counted, Delete, Delta, Put};
 use super::shared::Shared;
+use crate::durations::Kind;
 use crate::log::events;
 use crate::work::Work;
 use keyrack_rowstore::RowSession;
@@ -17,11 +18,20 @@ pub(crate) struct Cx<'a> {
     pub(crate) now_ms: u64,
     pub(crate) shared: &'a Shared,
     pub(crate) counts: &'a Counts,
+    /// The requests of this call of `serve`, by kind.
+    pub(crate) batch: [u32; Kind::COUNT],
     /// Memory for answers that come out of order.
     pub(crate) scratch: &'a mut Vec<u8>,
 }
 
 impl Cx<'_> {
+    /// Counts requests.
+    #[inline]
+    pub(super) fn requested(&mut self, kind: Kind, count: u32) {
+        self.counts.requests.add(count.into());
+        self.batch[kind as usize] += count;
+    }
+
     pub(super) fn store(&mut self, put: &Put<'_>) -> Answer {
         let counts = self.counts;
         counts.cmd_set.add(1);

@@ -89,6 +89,7 @@ impl<'r> Bench<'r> {
         let mut again = true;
         while again && !self.closed {
             let mut cx = Cx {
+                batch: Default::default(),
                 rows: &mut *self.rows,
                 work: &Work::default(),
                 now_ms: self.now_ms,
@@ -231,6 +232,7 @@ fn a_pipeline_of_large_values_is_answered_in_parts_and_whole() {
     let mut parts = 0;
     while !bench.input.is_empty() {
         let mut cx = Cx {
+            batch: Default::default(),
             work: &Work::default(),
             rows: &mut *bench.rows,
             now_ms: bench.now_ms,

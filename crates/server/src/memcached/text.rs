@@ -6,6 +6,8 @@ use super::gets::{Run, Stop};
 use super::items::{self, Answer, Delete, Delta, Mode, Put, Reading};
 use super::output::{Cut, Output, server_error};
 use super::{dump, meta, stats};
+use crate::durations::Kind;
+use keyrack_wire::memcached::meta::Verb;
 use keyrack_wire::memcached::text::{
     Arithmetic, Direction, Fault, Get, Refusal, Reply, Request, Store, StoreMode, parse,
     write_value,
@@ -42,7 +44,7 @@ pub(super) fn serve(
             && get.exptime.is_none()
             && connection.authenticated
         {
-            cx.counts.requests.add(1);
+            cx.requested(Kind::Get, 1);
             let from = connection.resume(*at);
             let added = run.add(cx, get.keys, get.cas, from, out);
             if let Some(next) = stopped(added, connection, at) {
@@ -120,7 +122,7 @@ fn answer(
     bytes: usize,
     out: &mut Output<'_>,
 ) -> Option<Next> {
-    cx.counts.requests.add(1);
+    cx.requested(kind_of(&request), 1);
     let next = if connection.authenticated {
         execute(connection, cx, *at, request, out)
     } else {
@@ -132,6 +134,23 @@ fn answer(
     // After authentication other limits hold.
     let has_new_limits = connection.authenticated && limits.skip_bytes_max == 0;
     next.or(has_new_limits.then_some(Next::Again))
+}
+
+/// The kind of a request in metrics.
+fn kind_of(request: &Request<'_>) -> Kind {
+    match request {
+        Request::Get(_) => Kind::Get,
+        Request::Store(_) | Request::Arithmetic(_) => Kind::Set,
+        Request::Delete { .. } | Request::FlushAll { .. } => Kind::Delete,
+        Request::Meta(request) => match request.verb {
+            Verb::Get => Kind::Get,
+            Verb::Set(_) | Verb::Arithmetic(_) => Kind::Set,
+            Verb::Delete => Kind::Delete,
+            Verb::Debug | Verb::Noop => Kind::Other,
+        },
+        Request::LruCrawler(_) => Kind::Scan,
+        _ => Kind::Other,
+    }
 }
 
 /// Replies to a request that is not well formed, and passes over it where that is possible.
@@ -150,6 +169,7 @@ fn refuse(
     }
     out.bytes.extend_from_slice(refusal.reply());
     if refusal.close {
+        connection.broke_protocol(String::from_utf8_lossy(refusal.reply()).trim_end());
         *at = input.len();
         return Some(Next::Close);
     }
@@ -169,7 +189,6 @@ fn stopped(result: Result<(), Stop>, connection: &mut Connection, at: &mut usize
         Err(Stop::Failed) => Some(Next::Close),
     }
 }
-        connection.broke_protocol(String::from_utf8_lossy(refusal.reply()).trim_end());
 
 /// The one request that is executed before the client has authenticated: `set` with the name
 /// and the password as its value.
@@ -184,6 +203,7 @@ fn authenticate(
             return Some(Next::Close);
         }
         cx.counts.errors.add(1);
+        connection.broke_protocol("a command before authentication");
         Reply::ClientError(b"unauthenticated").write(out.bytes);
         return Some(Next::Close);
     };
@@ -205,7 +225,6 @@ fn execute(
     connection: &mut Connection,
     cx: &mut Cx<'_>,
     at: usize,
-        connection.broke_protocol("a command before authentication");
     request: Request<'_>,
     out: &mut Output<'_>,
 ) -> Option<Next> {

@@ -3,6 +3,8 @@
 //! The facts answer everything but what the command does: its name, the number of its arguments,
 //! which of them are keys, whether it may run in a transaction, and what COMMAND replies.
 
+use crate::durations::Kind;
+
 /// A command or a subcommand.
 pub(crate) struct Command {
     /// In lower case.
@@ -109,6 +111,19 @@ impl Family {
 impl Command {
     pub(crate) fn is(&self, flag: u16) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Its kind in metrics.
+    pub(crate) fn kind(&self) -> Kind {
+        match (self.name, self.family) {
+            ("keys" | "scan" | "hscan" | "kr.range" | "kr.count", _) => Kind::Scan,
+            ("del" | "unlink" | "getdel" | "flushall" | "flushdb", _) => Kind::Delete,
+            (_, Family::Strings) if self.is(READ) => Kind::Get,
+            (_, Family::Strings) => Kind::Set,
+            (_, Family::Hashes) if self.is(READ) => Kind::HashRead,
+            (_, Family::Hashes) => Kind::HashWrite,
+            _ => Kind::Other,
+        }
     }
 
     /// Whether it can be called with this number of words.

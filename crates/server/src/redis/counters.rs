@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::durations::{BUCKETS, bucket_of};
+use crate::durations::{BUCKETS, Kind, Sum, bucket_of};
 use crate::redis::table;
 
 /// Counters of one loop. Only that loop writes them: a load and a store, no locked instruction.
@@ -85,6 +85,16 @@ impl Totals {
             totals.misses += counters.misses.load(Relaxed);
         }
         totals
+    }
+
+    /// The durations of all commands, by kind.
+    pub(crate) fn durations(&self) -> [Sum; Kind::COUNT] {
+        let mut sums = [Sum::default(); Kind::COUNT];
+        for (index, command) in table::COMMANDS.iter().enumerate() {
+            let sum = &mut sums[command.kind() as usize];
+            sum.add(self.buckets[index].iter().copied(), self.spent_ns[index]);
+        }
+        sums
     }
 
     /// Takes earlier sums off.

@@ -139,6 +139,14 @@ pub(crate) fn unknown_subcommand(command: &str, name: &[u8]) -> Fault {
     Fault::Made(format!("ERR unknown subcommand '{name}'. Try {command} HELP."))
 }
 
+/// A subcommand with words that it does not take.
+pub(crate) fn wrong_subcommand(command: &str, name: &[u8]) -> Fault {
+    let (name, command) = (text(name, 128), command.to_ascii_uppercase());
+    Fault::Made(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {command} HELP."
+    ))
+}
+
 /// At most `bytes_max` bytes of what a client sent, up to the first zero byte.
 fn text(bytes: &[u8], bytes_max: usize) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());

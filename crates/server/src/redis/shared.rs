@@ -10,6 +10,7 @@ use keyrack_wire::resp::Limits;
 use keyrack_workload::Rng;
 
 use crate::Password;
+use crate::durations::{Kind, Sum};
 use crate::log::events;
 use crate::redis::clients::{Client, Clients};
 use crate::redis::command::FAST;
@@ -181,10 +182,20 @@ impl Shared {
         self.slow_log.enter(Entry { id: 0, unix_s, duration_us, args, peer, name });
     }
 
+    /// The durations of commands since the start, by kind.
+    pub(crate) fn durations(&self) -> [Sum; Kind::COUNT] {
+        Totals::of(&self.counters).durations()
+    }
+
     /// Gives every counter to `visit` with its name: `commands`, `failed`, `keyspace_hits`... and
     /// `calls_get` for each command that was called.
     pub fn counters(&self, visit: &mut dyn FnMut(&str, u64)) {
         visit_counters(&self.totals(), visit);
+    }
+
+    /// As [`Shared::counters`], whatever was reset.
+    pub(crate) fn counters_since_start(&self, visit: &mut dyn FnMut(&str, u64)) {
+        visit_counters(&Totals::of(&self.counters), visit);
     }
 
     pub(crate) fn counters_of(&self, loop_index: usize) -> &Counters {

@@ -1,6 +1,8 @@
 //! The server on real sockets: loops, sessions, flushes, the sync thread, the admin page.
 
+mod log;
 mod memory;
+mod metrics;
 
 use keyrack_net::{ConnectOptions, Stream, TlsClient};
 use keyrack_rowstore::{ModelRows, Options as RowOptions, RowStore, Rows};
