@@ -201,7 +201,8 @@ enum keyrack_code keyrack_open_read_only(const char *dir,
                                          struct keyrack_error **error);
 
 // Closes a store, and says whether all that was acknowledged is safe. A call of another thread
-// that runs meanwhile is done before it, or answers KEYRACK_CLOSED. Closing again has no effect.
+// that runs meanwhile is done, or answers KEYRACK_CLOSED. So does one that waits for a key which
+// another transaction has locked: it is woken. Closing again has no effect.
 //
 // Handles of the store stay valid until they are freed. Iterators that were made before go on to
 // show their moment, but for those of transactions; every other call answers KEYRACK_CLOSED. The
@@ -573,8 +574,8 @@ enum keyrack_code keyrack_transaction_get(struct keyrack_transaction *transactio
 
 // As keyrack_transaction_get, and locks the key against other transactions that ask by this call,
 // until the transaction ends: it waits for the one that has it. KEYRACK_DEADLOCK if that one waits
-// for this one. One thread must not ask for a key of two transactions of its own: it would wait
-// forever.
+// for this one. KEYRACK_CLOSED if the store is closed, also while it waits. One thread must not ask
+// for a key of two transactions of its own: it would wait forever.
 //
 // Threads: one at a time for `transaction`.
 enum keyrack_code keyrack_transaction_get_for_update(struct keyrack_transaction *transaction,

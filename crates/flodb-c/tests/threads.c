@@ -1,5 +1,5 @@
 /* Threads that share a store, a key space and a snapshot: counters, transactions that begin again
- * after a conflict, iterators over a moment, and a close beside writers. */
+ * after a conflict, iterators over a moment, and a close beside writers and who waits for a key. */
 #include "common.h"
 #include <pthread.h>
 
@@ -88,6 +88,18 @@ static void *write_on(void *number) {
     return NULL;
 }
 
+/* Waits for a key that another transaction has and keeps, until somebody else closes the store. */
+static void *wait_on(void *transaction) {
+    keyrack_error *error = NULL;
+    char *value;
+    size_t len;
+    keyrack_code code =
+        keyrack_transaction_get_for_update(transaction, space, "a", 1, &value, &len, &error);
+    CHECK(code == KEYRACK_CLOSED && value == NULL);
+    keyrack_error_free(error);
+    return NULL;
+}
+
 static void run(void *(*work)(void *), int closes) {
     pthread_t threads[THREADS];
     keyrack_error *error = NULL;
@@ -111,7 +123,19 @@ int main(int count, char **arguments) {
     int64_t before;
     OK(keyrack_fetch_and_add(space, T("visits"), 0, 0, &before, &error));
     CHECK(before == THREADS * STEPS && sum(NULL) == 500);
+    keyrack_transaction *owner, *waiter;
+    char *value;
+    size_t len;
+    OK(keyrack_transaction_begin(store, 0, &owner, &error));
+    OK(keyrack_transaction_begin(store, 0, &waiter, &error));
+    OK(keyrack_transaction_get_for_update(owner, space, "a", 1, &value, &len, &error));
+    keyrack_free(value);
+    pthread_t waits;
+    CHECK(pthread_create(&waits, NULL, wait_on, waiter) == 0);
     run(write_on, 1);
+    CHECK(pthread_join(waits, NULL) == 0);
+    keyrack_transaction_free(waiter);
+    keyrack_transaction_free(owner);
     keyrack_snapshot_free(snapshot);
     keyrack_space_free(space);
     keyrack_store_free(store);

@@ -325,7 +325,8 @@ impl Db {
 
     /// Closes the store: the log is synced; what is without a log goes to a table first. The last
     /// handle does it as well, but cannot say what failed. Other handles are of no use afterwards:
-    /// a write through one of them that begins meanwhile is made safe as well, or refused.
+    /// a write through one of them that begins meanwhile is made safe as well, or refused. A thread
+    /// that waits for the row of another transaction, or for a change, is woken and refused.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Error, Options};
@@ -343,6 +344,7 @@ impl Db {
         let inner = &self.owner.inner;
         // First: what other handles write from here on would be acknowledged, and not be safe.
         inner.end_writes();
+        inner.row_locks.close();
         let flushed = if inner.is_read_only() {
             Ok(())
         } else if inner.options.durability == Durability::None {

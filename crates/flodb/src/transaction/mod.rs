@@ -66,7 +66,7 @@ use crate::error::{Error, Result};
 use crate::iterator::Bounds;
 use crate::key::Kind;
 use crate::table::ReadOptions;
-use row_locks::{Deadlock, HeldRows};
+use row_locks::{HeldRows, Refused};
 use sets::OwnSets;
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -352,10 +352,10 @@ impl Transaction {
     /// If one of them changes the key, this transaction conflicts.
     ///
     /// Nothing but the end of its owner frees a row: there is no timeout, and an owner that is open
-    /// and idle keeps all others waiting. Two transactions of one thread that want the same key
-    /// wait forever. So may a call from the closure of [`Db::update`], whose key lock the owner's
-    /// commit may need. A call from a visitor of a read keeps memory from being freed while it
-    /// waits. Call it from neither.
+    /// and idle keeps all others waiting, until the store is closed. Two transactions of one thread
+    /// that want the same key wait forever. So may a call from the closure of [`Db::update`], whose
+    /// key lock the owner's commit may need. A call from a visitor of a read keeps memory from being
+    /// freed while it waits. Call it from neither.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};
@@ -372,19 +372,22 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Deadlock`] if the transaction that has the key waits for this one, over others
-    /// perhaps. [`Error::Conflict`] if the key has changed and the transaction cannot move, since
-    /// something that it has seen has changed as well; always so while one of its iterators or
-    /// ranges is in use, or after other reads under snapshot isolation. As for
-    /// [`Transaction::get`]. After an error the transaction has the reads and writes that it had
-    /// before. After a deadlock it does not have the row; after any other error it has the row
-    /// until it ends.
+    /// perhaps. [`Error::Closed`] if the store was closed, also while this waits.
+    /// [`Error::Conflict`] if the key has changed and the transaction cannot move, since something
+    /// that it has seen has changed as well; always so while one of its iterators or ranges is in
+    /// use, or after other reads under snapshot isolation. As for [`Transaction::get`]. After an
+    /// error the transaction has the reads and writes that it had before. After a deadlock or a
+    /// close it does not have the row; after any other error it has the row until it ends.
     pub fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (inner, hash) = (self.db.inner(), hash(key));
         // Nobody else has the state while this waits: a transaction belongs to one thread.
         let mut state = self.state.borrow_mut();
         if !state.rows.has(key) {
             let taken = state.rows.take(&inner.row_locks, key);
-            taken.map_err(|Deadlock| Error::Deadlock { key: key.to_vec(), space: None })?;
+            taken.map_err(|refused| match refused {
+                Refused::Deadlock => Error::Deadlock { key: key.to_vec(), space: None },
+                Refused::Closed => Error::Closed,
+            })?;
         }
         let since = state.snapshot.pinned.sequence();
         let mut wanted = ReadSet::default();

@@ -10,6 +10,9 @@
 //! can only be closed by a transaction that begins to wait, because whoever gets a row does not
 //! wait. So one walk along the line at the beginning of each wait finds every deadlock.
 //!
+//! When the store closes, everybody who waits is refused: an owner may be of a thread that never ends
+//! its transaction.
+//!
 //! One mutex guards all of it. It is held for the walk, which is as long as the line, and never
 //! while anybody waits. Writes that no transaction makes, and transactions that do not ask for
 //! locks, never come here.
@@ -29,6 +32,7 @@ struct Table {
     /// The row that each of the waiting transactions waits for.
     waiting: HashMap<u64, Vec<u8>>,
     transactions: u64,
+    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -37,11 +41,26 @@ struct Row {
     queue: VecDeque<(u64, Arc<Condvar>)>,
 }
 
-/// A wait would have closed a circle.
+/// Why a transaction does not get a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Deadlock;
+pub(super) enum Refused {
+    /// A wait would have closed a circle.
+    Deadlock,
+    /// The store was closed.
+    Closed,
+}
 
 impl RowLocks {
+    /// Refuses all rows from now on, also to those who wait.
+    pub(crate) fn close(&self) {
+        let mut table = self.table();
+        table.is_closed = true;
+        table.waiting.clear();
+        for row in table.rows.values_mut() {
+            row.queue.drain(..).for_each(|(_, turn)| turn.notify_one());
+        }
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,8 +103,11 @@ impl HeldRows {
     }
 
     /// Takes a row that it does not have, as soon as nobody has it.
-    pub(super) fn take(&mut self, locks: &RowLocks, row: &[u8]) -> Result<(), Deadlock> {
+    pub(super) fn take(&mut self, locks: &RowLocks, row: &[u8]) -> Result<(), Refused> {
         let mut table = locks.table();
+        if table.is_closed {
+            return Err(Refused::Closed);
+        }
         let me = *self.transaction.get_or_insert_with(|| {
             table.transactions += 1;
             table.transactions
@@ -93,13 +115,16 @@ impl HeldRows {
         if let Some(taken) = table.rows.get(row) {
             debug_assert_ne!(taken.owner, me, "a row that the transaction has");
             if table.closes_circle(row, me) {
-                return Err(Deadlock);
+                return Err(Refused::Deadlock);
             }
             let turn = Arc::new(Condvar::new());
             table.waiting.insert(me, row.to_vec());
             let taken = table.rows.get_mut(row).expect("nobody else has the table");
             taken.queue.push_back((me, Arc::clone(&turn)));
             while table.rows.get(row).is_some_and(|row| row.owner != me) {
+                if table.is_closed {
+                    return Err(Refused::Closed);
+                }
                 table = turn.wait(table).unwrap_or_else(PoisonError::into_inner);
             }
         } else {
@@ -183,10 +208,27 @@ mod tests {
                 two.give_up(locks);
             });
             wait_for_wait(locks, b"c");
-            assert_eq!(three.take(locks, b"a"), Err(Deadlock));
+            assert_eq!(three.take(locks, b"a"), Err(Refused::Deadlock));
             three.give_up(locks);
         });
         assert!(locks.table().rows.is_empty());
+    }
+
+    /// The owner never ended, and so the wait never did.
+    #[test]
+    fn a_close_refuses_who_waits() {
+        let locks = RowLocks::default();
+        let mut owner = HeldRows::default();
+        owner.take(&locks, b"a").unwrap();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| HeldRows::default().take(&locks, b"a"));
+            wait_for_wait(&locks, b"a");
+            locks.close();
+            assert_eq!(waits.join().unwrap(), Err(Refused::Closed));
+        });
+        assert_eq!(HeldRows::default().take(&locks, b"b"), Err(Refused::Closed));
+        owner.give_up(&locks);
+        assert!(locks.table().rows.is_empty() && locks.table().waiting.is_empty());
     }
 
     /// Threads take rows in random orders; each row has one owner at a time, and all of them end.
