@@ -245,11 +245,12 @@ mod tests {
     use super::*;
 
     /// What takes code of the program's, which this interface does not call.
-    const WITHOUT_NAMES: [&str; 6] = [
+    const WITHOUT_NAMES: [&str; 7] = [
         "clock",
         "comparator",
         "compaction_filter",
         "filter_policy",
+        "listener",
         "merge_operator",
         "prefix_extractor",
     ];

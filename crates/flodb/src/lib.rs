@@ -46,6 +46,7 @@
 //! | copy a store beside writers | [`Db::checkpoint`] |
 //! | check or repair a closed store | [`verify()`], [`repair()`] |
 //! | see what it does | [`Db::metrics`], [`Db::property`], [`Db::stats`] |
+//! | hear what it does in the background | [`EventListener`] |
 //!
 //! A [`Db`] is a handle: clones are cheap, any number of threads use one, and the store closes with
 //! the last. Ranges, cursors and snapshots see one moment, and hold up no writer.
@@ -92,6 +93,7 @@ mod division;
 mod dump;
 mod engine;
 mod error;
+mod event;
 mod expiry;
 mod file_cache;
 mod file_writer;
@@ -135,6 +137,7 @@ pub use db::{
 pub use dump::{Item, dump};
 pub use engine::engine;
 pub use error::{Error, Result};
+pub use event::{CompactionReason, Event, EventField, EventListener, Outputs, Stall, StallCause};
 pub use expiry::{Clock, Expiry};
 pub use filter_policy::{FilterBuilder, FilterPolicy, FilterReader, FilterRule};
 pub use follower::Follower;

@@ -3,7 +3,9 @@
 //! A version names a table by a [`FileMeta`]; an [`OpenTable`] is that table, open. When no version
 //! names the table any more, its file is removed with the last reader.
 
+use crate::db::Events;
 use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::manifest::table_name;
 use crate::memory_budget::{Charge, Holder};
 use crate::table::{ReaderOptions, Table};
@@ -18,12 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// then.
 pub(crate) struct FileDeleter {
     fs: Arc<dyn Fs>,
+    events: Events,
     is_open: Mutex<bool>,
 }
 
 impl FileDeleter {
-    pub(crate) fn new(fs: Arc<dyn Fs>) -> Arc<Self> {
-        Arc::new(FileDeleter { fs, is_open: Mutex::new(true) })
+    pub(crate) fn new(fs: Arc<dyn Fs>, events: Events) -> Arc<Self> {
+        Arc::new(FileDeleter { fs, events, is_open: Mutex::new(true) })
     }
 
     fn state(&self) -> MutexGuard<'_, bool> {
@@ -32,9 +35,9 @@ impl FileDeleter {
 
     pub(crate) fn remove(&self, path: &Path) {
         let is_open = self.state();
-        if *is_open {
-            // If it stays, the next opening removes it: no version names it.
-            let _ = self.fs.remove_file(path);
+        // If it stays, the next opening removes it: no version names it.
+        if *is_open && self.fs.remove_file(path).is_ok() {
+            self.events.tell(|| Event::FileRemoved { path: path.to_owned() });
         }
     }
 

@@ -5,6 +5,7 @@ mod setters;
 
 use crate::compaction_filter::CompactionFilter;
 use crate::compress::Compression;
+use crate::event::EventListener;
 use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
@@ -147,6 +148,10 @@ pub struct Options {
     pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// What time it is, for values that expire: the clock of the system. Not stored.
     pub clock: Clock,
+    /// Who hears of flushes, compactions, write stalls and errors of the background: nobody. See
+    /// [`EventListener`](crate::EventListener). Not stored. A store that is open for reading only
+    /// tells nothing.
+    pub listener: Option<Arc<dyn EventListener>>,
     /// Whether point reads are counted by the level that answered them: no. [`Db::stats`] then has
     /// `reads_hash`, `reads_ordered`, `reads_tables` and `reads_nowhere`.
     ///
@@ -191,6 +196,7 @@ impl Default for Options {
             merge_operator: None,
             compaction_filter: None,
             clock: Clock::System,
+            listener: None,
             counts_reads: false,
         }
     }

@@ -18,6 +18,7 @@
 use super::ranked_lock::RankedMutex;
 use super::{Inner, LockRank};
 use crate::error::{Error, Result};
+use crate::event::Event;
 use keyrack_vfs::Operation;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,9 +72,18 @@ pub(crate) fn is_retryable(error: &Error) -> bool {
 impl Inner {
     /// No writes from now on, for this reason. The first one stays.
     pub(crate) fn poison(&self, error: &Error) {
-        let _ = self.errors.fatal.set(error.clone().into_final());
+        let is_first = self.errors.fatal.set(error.clone().into_final()).is_ok();
+        // A close is no error.
+        if is_first && !matches!(error, Error::Closed) {
+            self.tell_error(error, true);
+        }
         self.write_path.controller.disable();
         self.feeds.wake();
+    }
+
+    fn tell_error(&self, error: &Error, is_final: bool) {
+        let error = || error.clone();
+        self.events.tell(|| Event::BackgroundErrorRaised { error: error(), is_final });
     }
 
     pub(crate) fn check_poison(&self) -> Result<()> {
@@ -104,7 +114,11 @@ impl Inner {
         match error {
             Error::Io(cause) if is_retryable(error) => {
                 let mut reasons = self.errors.reasons.lock();
-                reasons[work as usize] = Some(Error::NoSpace(cause.clone()));
+                let reason = Error::NoSpace(cause.clone());
+                let before = reasons[work as usize].replace(reason.clone());
+                if before.is_none() {
+                    self.tell_error(&reason, false);
+                }
                 // Relaxed: the lock orders it.
                 self.errors.is_any.store(true, Ordering::Relaxed);
                 self.write_path.controller.refuse();
@@ -125,7 +139,9 @@ impl Inner {
     #[cold]
     fn clear_background_error(&self, work: Work) {
         let mut reasons = self.errors.reasons.lock();
-        reasons[work as usize] = None;
+        if let Some(error) = reasons[work as usize].take() {
+            self.events.tell(|| Event::BackgroundErrorCleared { error });
+        }
         if reasons.iter().all(Option::is_none) {
             self.errors.is_any.store(false, Ordering::Relaxed);
             self.write_path.controller.resume();

@@ -35,6 +35,7 @@ use crate::compaction::OutputSplits;
 use crate::compaction_filter::CompactionFilter;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::event::Outputs;
 use crate::expiry;
 use crate::key::{Comparator, Kind, Parsed, SEQUENCE_MAX, TRAILER_BYTES, append, parse};
 use crate::manifest::FileNumber;
@@ -117,6 +118,16 @@ pub(crate) struct Built {
 }
 
 impl Built {
+    /// As a listener is told.
+    pub(crate) fn outputs(&self) -> Outputs {
+        Outputs {
+            tables: self.tables.iter().map(|table| table.file().number).collect(),
+            table_bytes: self.bytes,
+            blobs: self.blobs.iter().map(|blob| blob.meta().number).collect(),
+            blob_bytes: self.blob_bytes,
+        }
+    }
+
     /// Gives up what was written: no version will name it.
     pub(crate) fn discard(self) {
         self.tables.iter().for_each(|table| table.set_obsolete());

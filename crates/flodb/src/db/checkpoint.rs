@@ -29,6 +29,7 @@
 use super::flush::flush_all;
 use super::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::manifest::{Manifest, State};
 use crate::open_blob::blob_path;
 use crate::open_table::table_path;
@@ -94,7 +95,9 @@ impl Inner {
             let _ = self.fs.remove_dir_all(&unfinished);
             return Err(error);
         }
-        Ok(self.fs.sync_parent(target)?)
+        self.fs.sync_parent(target)?;
+        self.events.tell(|| Event::CheckpointMade { path: target.to_owned() });
+        Ok(())
     }
 
     /// A state that needs no log, with a read state that keeps its files.

@@ -12,6 +12,7 @@ use crate::compaction::{
 };
 use crate::compaction_filter::CompactionFilter;
 use crate::error::{Error, Result};
+use crate::event::{CompactionReason, Event, Outputs};
 use crate::iterator::{BoundedCursor, Child, LevelCursor, Merge};
 use crate::open_table::OpenTable;
 use crate::options::Options;
@@ -102,7 +103,7 @@ fn first_with_garbage(
     high: Option<&[u8]>,
 ) -> Option<(usize, u64)> {
     let version = &inner.read_state().version;
-    let due = due(inner, version, By::Caller);
+    let due = due(inner, version, CompactionReason::Caller);
     let order = &inner.options.comparator;
     let is_within = |file: &FileMeta| {
         high.is_none_or(|high| order.user(file.first(), high).is_le())
@@ -205,19 +206,11 @@ fn with_obsolete_entries(
     found
 }
 
-/// Who has a compaction made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// The background, which leaves some garbage in blob files.
-    Background,
-    /// A caller, who wants the space.
-    Caller,
-}
-
-/// The blob files that a compaction should empty now.
-fn due(inner: &Inner, version: &Version, by: By) -> Due {
+/// The blob files that a compaction should empty now. A caller wants the space; the background
+/// leaves some garbage.
+fn due(inner: &Inner, version: &Version, reason: CompactionReason) -> Due {
     let tables = (0..LEVELS).map(|level| version.files(level).len()).sum();
-    let dead_percent = if by == By::Background { DEAD_PERCENT_MAX } else { 0 };
+    let dead_percent = if reason == CompactionReason::Caller { 0 } else { DEAD_PERCENT_MAX };
     Due::of(version.blobs().values(), tables, inner.options.blob_file_bytes(), dead_percent)
 }
 
@@ -261,6 +254,7 @@ struct CompactionJob<'a> {
     expired_ms: u64,
     /// Whether that was the newest, so that no snapshot saw what the filter may drop.
     is_unpinned: bool,
+    reason: CompactionReason,
     /// The blob files whose values are written anew.
     due: Due,
     id: Option<CompactionId>,
@@ -273,15 +267,16 @@ impl<'a> CompactionJob<'a> {
         let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
         let compaction =
             pick(&read_state.version, &inner.options.compaction(), &in_progress, oldest)?;
-        let (version, by) = (Arc::clone(&read_state.version), By::Background);
-        Some(CompactionJob::start(inner, &mut in_progress, version, (compaction, by), oldest))
+        let version = Arc::clone(&read_state.version);
+        let chosen = (compaction, CompactionReason::Levels);
+        Some(CompactionJob::start(inner, &mut in_progress, version, chosen, oldest))
     }
 
     /// Writes a table anew whose blob files are mostly dead. `None` if there is none that is free.
     fn of_garbage(inner: &'a Inner) -> Option<Self> {
         let mut in_progress = inner.compaction.in_progress.lock();
         let read_state = inner.read_state();
-        let due = due(inner, &read_state.version, By::Background);
+        let due = due(inner, &read_state.version, CompactionReason::BlobGarbage);
         if due.is_empty() {
             return None;
         }
@@ -296,8 +291,9 @@ impl<'a> CompactionJob<'a> {
                 Manual::Busy | Manual::Done => None,
             }
         })?;
-        let (version, by) = (Arc::clone(&read_state.version), By::Background);
-        Some(CompactionJob::start(inner, &mut in_progress, version, (compaction, by), oldest))
+        let version = Arc::clone(&read_state.version);
+        let chosen = (compaction, CompactionReason::BlobGarbage);
+        Some(CompactionJob::start(inner, &mut in_progress, version, chosen, oldest))
     }
 
     /// Writes a table without its expired values, if these are a large part of it.
@@ -310,8 +306,9 @@ impl<'a> CompactionJob<'a> {
         let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
         let (version, options) = (&read_state.version, inner.options.compaction());
         let compaction = pick_expired(version, &options, &in_progress, inner.expired_ms())?;
-        let (version, by) = (Arc::clone(version), By::Background);
-        Some(CompactionJob::start(inner, &mut in_progress, version, (compaction, by), oldest))
+        let version = Arc::clone(version);
+        let chosen = (compaction, CompactionReason::Expired);
+        Some(CompactionJob::start(inner, &mut in_progress, version, chosen, oldest))
     }
 
     /// `None` when the level has nothing to give. Waits while others have what is wanted.
@@ -348,7 +345,7 @@ impl<'a> CompactionJob<'a> {
                 Manual::Run(compaction) => {
                     let oldest = inner.read_path.snapshots.oldest(|| inner.visible());
                     let version = Arc::clone(&read_state.version);
-                    let chosen = (*compaction, By::Caller);
+                    let chosen = (*compaction, CompactionReason::Caller);
                     let job =
                         CompactionJob::start(inner, &mut in_progress, version, chosen, oldest);
                     return Ok(Some(job));
@@ -367,30 +364,65 @@ impl<'a> CompactionJob<'a> {
         inner: &'a Inner,
         in_progress: &mut InProgressCompactions,
         version: Arc<Version>,
-        (compaction, by): (Compaction, By),
+        (compaction, reason): (Compaction, CompactionReason),
         oldest: u64,
     ) -> Self {
         // After `oldest` was asked for: what was pinned since is not older than that.
         let is_unpinned = inner.read_path.snapshots.len() == 0;
         let id = Some(in_progress.start(&compaction, &inner.options.comparator));
-        let due = due(inner, &version, by);
+        let due = due(inner, &version, reason);
         let expired_ms = inner.expired_ms();
-        CompactionJob { inner, version, compaction, oldest, expired_ms, is_unpinned, due, id }
+        CompactionJob {
+            inner,
+            version,
+            compaction,
+            oldest,
+            expired_ms,
+            is_unpinned,
+            reason,
+            due,
+            id,
+        }
     }
 
     fn run(&self) -> Result<()> {
+        let CompactionJob { inner, compaction, reason, .. } = self;
+        let (job, begin_ns) = (inner.events.begin_job(), inner.compaction.throughput.now_ns());
+        let Compaction { level, output_level, .. } = *compaction;
+        inner.events.tell(|| Event::CompactionBegun {
+            job,
+            reason: *reason,
+            level,
+            output_level,
+            tables: compaction.files().map(|file| file.number).collect(),
+            table_bytes: compaction.files().map(|file| file.bytes).sum(),
+        });
+        let result = self.merge_or_move();
+        let duration = inner.compaction.throughput.since(begin_ns);
+        inner.events.tell(|| {
+            let result = result.clone();
+            Event::CompactionEnded { job, level, output_level, duration, result }
+        });
+        result.map(drop)
+    }
+
+    fn merge_or_move(&self) -> Result<Outputs> {
         let CompactionJob { inner, compaction, .. } = self;
         if compaction.trivial_move {
             inner.install(&compaction.move_edit(), (&[], &[]), None)?;
             Counters::add(&inner.counters.trivial_moves, 1);
-            return Ok(());
+            let tables = compaction.files().map(|file| file.number).collect();
+            return Ok(Outputs { tables, ..Outputs::default() });
         }
         let begin_ns = inner.compaction.throughput.now_ns();
         let ranges = self.range_tombstones();
         let seen = ranges.iter().filter(|range| range.sequence <= self.oldest);
         let hiding = RangeTombstoneIndex::new(seen.cloned(), &inner.options.comparator);
         let parts = self.parts();
-        parts.iter().try_for_each(|part| self.run_part(part, &ranges, hiding.as_ref()))?;
+        let mut outputs = Outputs::default();
+        for part in &parts {
+            outputs.add(self.run_part(part, &ranges, hiding.as_ref())?);
+        }
         if compaction.level == 0 && compaction.output_level > 0 {
             inner.compaction.throughput.record_level0(begin_ns, self.upper_bytes());
         }
@@ -401,7 +433,7 @@ impl<'a> CompactionJob<'a> {
         Counters::add(&level.upper_tables, compaction.inputs[0].len() as u64);
         Counters::add(&level.lower_tables, compaction.inputs[1].len() as u64);
         Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
-        Ok(())
+        Ok(outputs)
     }
 
     /// The filter, if it may be asked.
@@ -429,11 +461,12 @@ impl<'a> CompactionJob<'a> {
         part: &Range<usize>,
         ranges: &[RangeTombstone],
         hiding: Option<&RangeTombstoneIndex>,
-    ) -> Result<()> {
-        if !self.run_part_with(part, ranges, hiding, self.filter())? {
-            self.run_part_with(part, ranges, hiding, None)?;
+    ) -> Result<Outputs> {
+        if let Some(outputs) = self.run_part_with(part, ranges, hiding, self.filter())? {
+            return Ok(outputs);
         }
-        Ok(())
+        let outputs = self.run_part_with(part, ranges, hiding, None)?;
+        Ok(outputs.expect("what no filter has changed is installed"))
     }
 
     fn run_part_with(
@@ -442,7 +475,7 @@ impl<'a> CompactionJob<'a> {
         ranges: &[RangeTombstone],
         hiding: Option<&RangeTombstoneIndex>,
         filter: Option<&dyn CompactionFilter>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Outputs>> {
         let CompactionJob { inner, compaction, version, .. } = self;
         let begin_ns = inner.compaction.throughput.now_ns();
         let order = &inner.options.comparator;
@@ -491,7 +524,7 @@ impl<'a> CompactionJob<'a> {
             inner.install(&edit, added, None)?;
         } else if !inner.install_unpinned(&edit, added)? {
             built.discard();
-            return Ok(false);
+            return Ok(None);
         }
         let (counters, throughput) = (&inner.counters, &inner.compaction.throughput);
         throughput.record_compaction(begin_ns, bytes_read.max(built.bytes));
@@ -504,7 +537,7 @@ impl<'a> CompactionJob<'a> {
         Counters::add(&level.written_tables, built.tables.len() as u64);
         Counters::add(&level.read_bytes, bytes_read);
         Counters::add(&level.written_bytes, built.bytes);
-        Ok(true)
+        Ok(Some(built.outputs()))
     }
 
     /// The inputs without those of which everything has expired, for everybody, and below which
@@ -600,7 +633,7 @@ pub(super) fn wait_for_expiry(inner: &Inner) -> Option<Duration> {
 pub(super) fn run_chosen(inner: &Inner, compaction: Compaction) -> Result<()> {
     let mut in_progress = inner.compaction.in_progress.lock();
     let version = Arc::clone(&inner.read_state().version);
-    let chosen = (compaction, By::Background);
+    let chosen = (compaction, CompactionReason::Levels);
     let job = CompactionJob::start(inner, &mut in_progress, version, chosen, 0);
     drop(in_progress);
     job.run()

@@ -6,6 +6,7 @@ use super::rotate::rotate_nonempty;
 use super::stats::Counters;
 use super::{Db, Inner};
 use crate::error::{Error, Result};
+use crate::event::{Event, Outputs};
 use crate::memory_budget::MEMTABLES_RESERVED;
 use crate::memtable::Memtable;
 use crate::version::{LAST_LEVEL, VersionEdit};
@@ -79,14 +80,20 @@ pub(crate) fn flush_oldest(inner: &Inner) -> Result<bool> {
         inner.background_succeeded(Work::Flush);
         return Ok(false);
     };
-    let written = write(inner, &oldest, end);
-    written.inspect_err(|error| inner.background_failed(Work::Flush, error))?;
+    let throughput = &inner.compaction.throughput;
+    let (job, begin_ns) = (inner.events.begin_job(), throughput.now_ns());
+    let memtable_bytes = oldest.bytes() as u64;
+    inner.events.tell(|| Event::FlushBegun { job, memtable_bytes });
+    let result = write(inner, &oldest, end);
+    let duration = throughput.since(begin_ns);
+    inner.events.tell(|| Event::FlushEnded { job, duration, result: result.clone() });
+    result.inspect_err(|error| inner.background_failed(Work::Flush, error))?;
     inner.background_succeeded(Work::Flush);
     Ok(true)
 }
 
 /// Writes `memtable`, whose sequence numbers end before `end`.
-fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
+fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<Outputs> {
     // Writes with a smaller number may still be on their way into it.
     let mut backoff = Backoff::new();
     while !inner.write_path.log.is_complete(end) {
@@ -150,5 +157,5 @@ fn write(inner: &Inner, memtable: &Arc<Memtable>, end: u64) -> Result<()> {
     Counters::add(&level.ns, inner.compaction.throughput.now_ns().saturating_sub(begin_ns));
     inner.write_path.log.release(end).map_err(Error::from)?;
     inner.wake_background();
-    Ok(())
+    Ok(built.outputs())
 }

@@ -26,6 +26,7 @@ use super::{Db, Inner, flush};
 use crate::compaction::{InProgressCompactions, targets};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::expiry;
 use crate::key::{self, Comparator, Kind, SEQUENCE_MAX};
 use crate::manifest::FileNumber;
@@ -380,6 +381,11 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     let synced = inner.write_path.log.sync(end).map_err(Error::from);
     synced.inspect_err(|error| inner.poison(error))?;
     inner.feeds.synced();
+    inner.events.tell(|| Event::Ingested {
+        tables: tables.iter().map(|table| table.file().number).collect(),
+        table_bytes: tables.iter().map(|table| table.file().bytes).sum(),
+        entries: tables.iter().map(|table| table.file().entries).sum(),
+    });
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! Putting new tables into the store: first into the manifest, then into the read state.
 
 use super::Inner;
-use super::pacing::Pace;
 use super::ranked_lock::RankedGuard;
 use super::read_path::Exchange;
 use crate::error::Result;
@@ -98,11 +97,6 @@ impl Inner {
     /// stop. Under the exchange lock: otherwise the state of an older read state could come last,
     /// and writers would stop until the next exchange.
     pub(crate) fn update_write_controller(&self, _exchange: &Exchange<'_>) {
-        let controller = &self.write_path.controller;
-        match self.pace() {
-            Pace::Free => controller.release(),
-            Pace::Rate(bytes_per_ms) => controller.slow_down(bytes_per_ms),
-            Pace::Stop => controller.stop(),
-        }
+        self.write_path.controller.set(self.pace());
     }
 }

@@ -78,6 +78,8 @@ const DESCRIBED: &[(&str, MetricKind, &str, &str)] = &[
     ("reads_nowhere", Counter, "reads", "point reads of keys that are nowhere"),
     ("prefix_filters_asked", Counter, "tables", "tables whose prefix filter a scan asked"),
     ("prefix_filters_refused", Counter, "tables", "tables that a scan left out by their filter"),
+    ("listener_panics", Counter, "panics", "panics of the listener"),
+    ("events_lost", Counter, "events", "events that came while too many waited for the listener"),
     ("cache_blocks", Gauge, "blocks", "blocks in the cache"),
     ("cache_bytes", Gauge, "bytes", "blocks in the cache"),
     ("cache_hits", Counter, "blocks", "blocks that were found in the cache"),
@@ -109,8 +111,8 @@ const UNDESCRIBED: (&str, MetricKind, &str, &str) = ("", Gauge, "number", "");
 
 impl Db {
     /// All numbers of the store by name, each with its kind, unit and meaning: what
-    /// [`Db::stats`] visits, for a page of metrics. Levels that are empty, and counters of reads
-    /// that are not counted, are left out.
+    /// [`Db::stats`] visits, for a page of metrics. Levels that are empty, counters of reads that
+    /// are not counted, and those of a listener that is not there, are left out.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, MetricKind, Options};
@@ -151,6 +153,7 @@ fn pattern_of(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Event;
     use crate::options::Options;
     use crate::prefix_extractor::PrefixExtractor;
     use keyrack_vfs::MemFs;
@@ -165,7 +168,7 @@ mod tests {
         let names: BTreeSet<_> = DESCRIBED.iter().map(|(name, ..)| *name).collect();
         assert_eq!(names.len(), DESCRIBED.len(), "a name is described twice");
         let options = Options::new().counts_reads(true).blob_bytes_min(1024);
-        let options = options.prefix_extractor(PrefixExtractor::Fixed(1));
+        let options = options.prefix_extractor(PrefixExtractor::Fixed(1)).listener(|_: &Event| ());
         let db = Db::open_in(Arc::new(MemFs::new()), Path::new("/store"), options).unwrap();
         for round in 0..3_u8 {
             db.put(&[round], &[7; 4_000]).unwrap();

@@ -12,6 +12,7 @@
 //!   compaction     tables of two levels --> tables of the lower one   compact.rs
 //!   ingestion      tables from outside --> the lowest level possible  ingest.rs
 //!   installation   version edit in the manifest, then the read state  install.rs
+//!   events         what the background does --> the listener          events.rs
 //! ```
 //!
 //! All of them share [`Inner`], which is made of parts with one job each: the write path, the read
@@ -28,8 +29,9 @@
 //! **Locks.** [`LockRank`] has the order of the locks; debug builds assert it. The mutexes without
 //! a rank are leaves: the write controller, the signal of the background, the rate limiter, the
 //! snapshots, the row locks of transactions, the file numbers and the file deleter take no other
-//! lock while they hold theirs. Two exceptions: a compaction that waits at the rate limiter asks
-//! the signal whether the store closes, and the file cache takes the lock of a file.
+//! lock while they hold theirs. Three exceptions: a compaction that waits at the rate limiter asks
+//! the signal whether the store closes, the file cache takes the lock of a file, and the queue of
+//! events is below all others.
 //!
 //! [`Log::published`]: keyrack_wal::Log::published
 
@@ -44,6 +46,7 @@ mod commit;
 mod compact;
 mod compaction_state;
 mod conditional;
+mod events;
 mod expire;
 mod feed;
 mod file_set;
@@ -79,6 +82,7 @@ mod write_controller;
 mod write_path;
 
 pub(crate) use commit::Checks;
+pub(crate) use events::Events;
 pub(crate) use garbage::Garbage;
 pub use ingest::{CheckedTables, IngestOptions, Transfer};
 pub use metrics::{Metric, MetricKind};
@@ -157,6 +161,8 @@ pub(crate) struct Inner {
     pub(crate) tables: TableSet,
     pub(crate) compaction: CompactionState,
     pub(crate) errors: BackgroundErrors,
+    /// Where the listener hears of all this.
+    pub(crate) events: Events,
     /// Wakes the threads of the background.
     pub(crate) signal: Signal,
     /// Wakes the threads that make ahead what writers need.
@@ -361,6 +367,7 @@ impl Db {
         }
         // Writes through other handles would wait for nobody.
         inner.poison(&Error::Closed);
+        inner.events.end();
         flushed
     }
 
@@ -402,6 +409,7 @@ impl Drop for Owner {
         // Nobody is left to be told, and without it no edit is lost.
         let _ = self.inner.tables.manifest.lock().end();
         self.inner.tables.remove_obsolete(&*self.inner.fs);
+        self.inner.events.end();
     }
 }
 

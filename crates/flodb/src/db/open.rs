@@ -10,6 +10,7 @@ use super::append::size_of;
 use super::background::{Background, Signal};
 use super::background_error::BackgroundErrors;
 use super::compaction_state::CompactionState;
+use super::events::Events;
 use super::feed::Feeds;
 use super::garbage::Garbage;
 use super::key_locks::KeyLocks;
@@ -123,6 +124,7 @@ impl Db {
         inner.take_over()?;
         inner.update_write_controller(&inner.read_path.lock_exchange());
         let background = Some(Background::start(&inner)?);
+        inner.events.start()?;
         Ok(Db { owner: Arc::new(Owner { inner, background }) })
     }
 
@@ -214,6 +216,11 @@ pub(crate) enum Access {
 }
 
 impl Access {
+    /// Where events are told: nowhere, if nothing happens in the store.
+    fn events(&self, options: &Options) -> Events {
+        Events::new(options.listener.clone().filter(|_| matches!(self, Access::Write(_))))
+    }
+
     /// The lock of the directory; without one, no write is taken.
     fn into_lock(self, dir: &Path, errors: &BackgroundErrors) -> Option<Box<dyn Lock>> {
         match self {
@@ -262,7 +269,8 @@ pub(crate) fn assemble(
     if options.table_files_max > 0 && matches!(access, Access::Write(_)) {
         reader.files = Some(FileCache::new(Arc::clone(&fs), options.table_files_max));
     }
-    let deleter = FileDeleter::new(Arc::clone(&fs));
+    let events = access.events(&options);
+    let deleter = FileDeleter::new(Arc::clone(&fs), events.clone());
     let levels = open_tables(&deleter, &*fs, dir, &state.version, &reader, &options)?;
     let blobs = open_blobs(&deleter, &*fs, dir, &state.version, &reader, &options)?;
     let active = new_memtable(&pool, 0);
@@ -280,11 +288,12 @@ pub(crate) fn assemble(
     Ok(Inner {
         fs,
         dir: dir.to_owned(),
-        write_path: WritePath::new(log, recovered, last_replayed),
+        write_path: WritePath::new(log, recovered, last_replayed, events.clone()),
         read_path: ReadPath::new(read_state),
         tables: TableSet::new(manifest, deleter, reader, fixed, merges),
         compaction: CompactionState::new(options.table_bytes_per_second),
         errors,
+        events,
         signal: Signal::default(),
         ahead: Ahead::default(),
         feeds: Feeds::default(),

@@ -25,6 +25,7 @@
 
 use super::Inner;
 use crate::compaction::{debt, excess};
+use crate::event::{Stall, StallCause};
 use crate::read_state::ReadState;
 use keyrack_concurrent::pin;
 
@@ -33,8 +34,19 @@ use keyrack_concurrent::pin;
 pub(super) enum Pace {
     Free,
     /// Together they may write so many bytes a millisecond.
-    Rate(u64),
-    Stop,
+    Rate(u64, StallCause),
+    Stop(StallCause),
+}
+
+impl Pace {
+    /// As a listener is told.
+    pub(super) fn stall(self) -> Stall {
+        match self {
+            Pace::Free => Stall::None,
+            Pace::Rate(_, cause) => Stall::Slowdown(cause),
+            Pace::Stop(cause) => Stall::Stop(cause),
+        }
+    }
 }
 
 /// No rate is lower than this part of what the background does, so that a wait for one entry stays
@@ -58,15 +70,23 @@ impl Inner {
         let immutable_max = options.immutable_memtables_max;
         // Without threads that compact, a writer would wait for nothing.
         let compacts = options.compaction_threads > 0;
-        if immutable > immutable_max || (compacts && level0 >= options.level0_stop) {
-            return Pace::Stop;
+        if immutable > immutable_max {
+            return Pace::Stop(StallCause::Memtables);
+        }
+        if compacts && level0 >= options.level0_stop {
+            return Pace::Stop(StallCause::Level0);
         }
         let is_last = immutable > 0 && immutable == immutable_max;
         let flush = if is_last { self.flush_pace(read_state) } else { None };
         let debt = if compacts { self.debt_pace(read_state) } else { None };
         let level0 = if compacts { self.level0_pace(level0) } else { None };
-        match flush.into_iter().chain(debt).chain(level0).min() {
-            Some(bytes_per_ms) => Pace::Rate(bytes_per_ms),
+        let rates = [
+            (flush, StallCause::Memtables),
+            (level0, StallCause::Level0),
+            (debt, StallCause::Debt),
+        ];
+        match rates.into_iter().filter_map(|(rate, cause)| Some((rate?, cause))).min() {
+            Some((bytes_per_ms, cause)) => Pace::Rate(bytes_per_ms, cause),
             None => Pace::Free,
         }
     }

@@ -1,6 +1,6 @@
 //! What the store counts, and the numbers that it reports by name.
 
-use super::{Db, NS_PER_SECOND};
+use super::{Db, Inner, NS_PER_SECOND};
 use crate::cache::CacheStats;
 use crate::compaction::debt;
 use crate::memory_budget::{Holder, MemoryBudget};
@@ -133,11 +133,7 @@ impl Db {
             visit("reads_tables", reads.tables.sum() as f64);
             visit("reads_nowhere", reads.nowhere.sum() as f64);
         }
-        if let Some(prefixes) = &inner.tables.reader.prefixes {
-            let (asked, refused) = prefixes.counts();
-            visit("prefix_filters_asked", asked as f64);
-            visit("prefix_filters_refused", refused as f64);
-        }
+        visit_if_used(inner, visit);
         let cache = inner.tables.reader.cache.stats();
         visit("cache_blocks", cache.blocks as f64);
         visit("cache_bytes", cache.bytes as f64);
@@ -152,6 +148,19 @@ impl Db {
         visit("log_recovered_records", inner.write_path.recovered.records as f64);
         // The end that a crash tore off, or that somebody has damaged: it was never synced.
         visit("log_dropped_bytes", inner.write_path.recovered.dropped_bytes as f64);
+    }
+}
+
+/// What options have a store do beside the rest.
+fn visit_if_used(inner: &Inner, visit: &mut dyn FnMut(&str, f64)) {
+    if let Some(prefixes) = &inner.tables.reader.prefixes {
+        let (asked, refused) = prefixes.counts();
+        visit("prefix_filters_asked", asked as f64);
+        visit("prefix_filters_refused", refused as f64);
+    }
+    if let Some((panics, lost)) = inner.events.counts() {
+        visit("listener_panics", panics as f64);
+        visit("events_lost", lost as f64);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use keyrack_measure::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -45,6 +46,11 @@ impl Throughput {
     /// When something begins.
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.ticks()
+    }
+
+    /// How long ago that was.
+    pub(crate) fn since(&self, begin_ns: u64) -> Duration {
+        Duration::from_nanos(self.now_ns().saturating_sub(begin_ns))
     }
 
     /// So many bytes of the log became tables of so many bytes, in the time since `begin_ns`.

@@ -9,11 +9,13 @@
 //! | refused | the disk is full | passes, and asks why it must not write |
 //!
 //! Each change of the read state sets the state (`install`). In a slowdown, every writer that waits
-//! asks for the rate of the moment (`pacing`).
+//! asks for the rate of the moment (`pacing`). A listener is told of the states, not of the rates.
 
+use super::events::Events;
 use super::lock;
 use super::pacing::Pace;
 use super::token_bucket::TokenBucket;
+use crate::event::{Event, Stall};
 use keyrack_measure::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -33,8 +35,16 @@ pub(crate) struct WriteController {
     /// [`RELEASED`], [`STOPPED`], [`REFUSED`], or bytes a millisecond.
     state: AtomicU64,
     bucket: TokenBucket,
-    fixed: Mutex<Fixed>,
+    held: Mutex<Held>,
     changed: Condvar,
+    events: Events,
+}
+
+/// What changes under the lock, and `state` with it.
+struct Held {
+    fixed: Fixed,
+    /// What was told last.
+    stall: Stall,
 }
 
 /// Whether it stays as it is, whatever the read state asks for.
@@ -47,12 +57,13 @@ enum Fixed {
 }
 
 impl WriteController {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(events: Events) -> Self {
         WriteController {
             state: AtomicU64::new(RELEASED),
             bucket: TokenBucket::new(Clock::vdso()),
-            fixed: Mutex::new(Fixed::Not),
+            held: Mutex::new(Held { fixed: Fixed::Not, stall: Stall::None }),
             changed: Condvar::new(),
+            events,
         }
     }
 
@@ -70,7 +81,7 @@ impl WriteController {
 
     #[cold]
     fn wait(&self, pace: &dyn Fn() -> Pace) {
-        let mut held = lock(&self.fixed);
+        let mut held = lock(&self.held);
         loop {
             let pause = match self.state.load(Ordering::Relaxed) {
                 RELEASED | REFUSED => return,
@@ -85,9 +96,19 @@ impl WriteController {
         }
     }
 
-    fn set(&self, state: u64) {
-        let fixed = lock(&self.fixed);
-        if *fixed != Fixed::Not || self.state.load(Ordering::Relaxed) == state {
+    /// Writers go on, are slowed down, or stop.
+    pub(super) fn set(&self, pace: Pace) {
+        let state = match pace {
+            Pace::Free => RELEASED,
+            Pace::Rate(bytes_per_ms, _) => bytes_per_ms.clamp(RELEASED + 1, REFUSED - 1),
+            Pace::Stop(_) => STOPPED,
+        };
+        let mut held = lock(&self.held);
+        if held.fixed != Fixed::Not {
+            return;
+        }
+        self.tell(&mut held, pace.stall());
+        if self.state.load(Ordering::Relaxed) == state {
             return;
         }
         if matches!(self.state.swap(state, Ordering::Relaxed), RELEASED | STOPPED) {
@@ -96,17 +117,11 @@ impl WriteController {
         self.changed.notify_all();
     }
 
-    pub(crate) fn release(&self) {
-        self.set(RELEASED);
-    }
-
-    /// Writers together pass with so many bytes a millisecond.
-    pub(crate) fn slow_down(&self, bytes_per_ms: u64) {
-        self.set(bytes_per_ms.clamp(RELEASED + 1, REFUSED - 1));
-    }
-
-    pub(crate) fn stop(&self) {
-        self.set(STOPPED);
+    fn tell(&self, held: &mut Held, stall: Stall) {
+        if held.stall != stall {
+            held.stall = stall;
+            self.events.tell(|| Event::WriteStall { stall });
+        }
     }
 
     #[cfg(test)]
@@ -116,17 +131,19 @@ impl WriteController {
 
     /// No writer waits any more: every write fails from now on.
     pub(crate) fn disable(&self) {
-        let mut fixed = lock(&self.fixed);
-        *fixed = Fixed::Disabled;
+        let mut held = lock(&self.held);
+        held.fixed = Fixed::Disabled;
+        self.tell(&mut held, Stall::None);
         self.state.store(RELEASED, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
     /// Until [`WriteController::resume`], no writer waits: writes are refused.
     pub(crate) fn refuse(&self) {
-        let mut fixed = lock(&self.fixed);
-        if *fixed == Fixed::Not {
-            *fixed = Fixed::Refused;
+        let mut held = lock(&self.held);
+        if held.fixed == Fixed::Not {
+            held.fixed = Fixed::Refused;
+            self.tell(&mut held, Stall::None);
             self.state.store(REFUSED, Ordering::Relaxed);
             self.changed.notify_all();
         }
@@ -134,9 +151,9 @@ impl WriteController {
 
     /// Writers pass, and the state follows the read state again.
     pub(crate) fn resume(&self) {
-        let mut fixed = lock(&self.fixed);
-        if *fixed == Fixed::Refused {
-            *fixed = Fixed::Not;
+        let mut held = lock(&self.held);
+        if held.fixed == Fixed::Refused {
+            held.fixed = Fixed::Not;
             self.state.store(RELEASED, Ordering::Relaxed);
         }
     }
@@ -146,7 +163,7 @@ impl WriteController {
 /// until then, `last` counts.
 fn rate_of(pace: Pace, last: u64) -> u64 {
     match pace {
-        Pace::Rate(bytes_per_ms) => bytes_per_ms.clamp(RELEASED + 1, REFUSED - 1),
-        Pace::Free | Pace::Stop => last,
+        Pace::Rate(bytes_per_ms, _) => bytes_per_ms.clamp(RELEASED + 1, REFUSED - 1),
+        Pace::Free | Pace::Stop(_) => last,
     }
 }

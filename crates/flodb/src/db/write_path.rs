@@ -2,6 +2,7 @@
 //! station, the memtable, is part of the read state, and a flush makes a table of that.
 
 use super::LockRank;
+use super::events::Events;
 use super::key_locks::KeyLocks;
 use super::ranked_lock::RankedMutex;
 use super::write_controller::WriteController;
@@ -23,9 +24,9 @@ pub(crate) struct WritePath {
 
 impl WritePath {
     /// The write path of a store whose log was just replayed.
-    pub(crate) fn new(log: Log, recovered: Recovered, last_replayed: u64) -> Self {
+    pub(crate) fn new(log: Log, recovered: Recovered, last_replayed: u64, events: Events) -> Self {
         WritePath {
-            controller: WriteController::new(),
+            controller: WriteController::new(events),
             key_locks: KeyLocks::new(),
             log,
             recovered,

@@ -5,6 +5,7 @@
 use super::Options;
 use crate::compaction_filter::CompactionFilter;
 use crate::compress::Compression;
+use crate::event::EventListener;
 use crate::expiry::Clock;
 use crate::filter_policy::FilterPolicy;
 use crate::key::Comparator;
@@ -454,6 +455,25 @@ impl Options {
     #[must_use]
     pub fn clock(self, clock: Clock) -> Self {
         Options { clock, ..self }
+    }
+
+    /// Sets [`listener`](field@Options::listener).
+    ///
+    /// ```
+    /// use keyrack_flodb::{Db, Event, Options};
+    ///
+    /// let listener = |event: &Event| match event {
+    ///     Event::WriteStall { stall, .. } => eprintln!("write stall: {stall:?}"),
+    ///     Event::BackgroundErrorRaised { error, .. } => eprintln!("no more writes: {error}"),
+    ///     _ => {}
+    /// };
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// let db = Db::open_in(fs, "/store".as_ref(), Options::new().listener(listener))?;
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn listener(self, listener: impl EventListener + 'static) -> Self {
+        Options { listener: Some(Arc::new(listener)), ..self }
     }
 
     /// Sets [`counts_reads`](field@Options::counts_reads).

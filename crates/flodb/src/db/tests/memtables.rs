@@ -4,7 +4,9 @@ use super::{Db, Options, open, stats};
 use crate::batch::{Batch, Write};
 use crate::checksum::hash;
 use crate::db::background_error::Work;
+use crate::db::pacing::Pace;
 use crate::error::Error;
+use crate::event::StallCause;
 use crate::key::Kind;
 use keyrack_store::WriteOptions;
 use keyrack_vfs::{Fault, FaultFs, FaultPlan, Fs, MemFs, Operation};
@@ -115,7 +117,7 @@ fn the_end_of_a_failure_does_not_set_an_older_pace() {
         let exchange = inner.read_path.lock_exchange();
         let ends = scope.spawn(|| inner.background_succeeded(Work::Compaction));
         wait_until(|| inner.check_background_error().is_ok());
-        inner.write_path.controller.stop();
+        inner.write_path.controller.set(Pace::Stop(StallCause::Memtables));
         drop(exchange);
         ends.join().unwrap();
     });
