@@ -25,6 +25,7 @@ mod disk;
 mod drop_filter;
 mod dump;
 mod engine;
+mod events;
 mod expiry;
 mod faults;
 mod file_set;
