@@ -119,7 +119,9 @@ fn write(core: &Core, disk: &Disk, last: &Manifest) -> Result<Manifest> {
         log.sync(log.published()).map_err(|error| disk.failed(error))?;
     }
     let clock = core.clock().max(watermarks.iter().copied().max().unwrap_or(0));
-    let next = Manifest { generation, id: last.id, clock, watermarks, logs, parts };
+    // A header or an element that the walk has found was noted before.
+    let has_plain_keys = !core.collections.is_used();
+    let next = Manifest { generation, id: last.id, clock, watermarks, logs, parts, has_plain_keys };
     for dir in part_dirs::all(&core.options, &next) {
         disk.fs.sync_dir(&disk.dir.join(dir)).map_err(|error| of_files(&error))?;
     }

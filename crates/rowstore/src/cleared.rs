@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of rows in one slice of the pass.
-const SLICE_ROWS: usize = 512;
+pub(crate) const SLICE_ROWS: usize = 512;
 
 /// A word with a cache line of its own: readers load it for every row.
 #[derive(Debug, Default)]
@@ -106,10 +106,11 @@ impl Core {
         row.version() <= self.cleared.version.0.load(Ordering::Acquire)
     }
 
-    /// The number of rows that are not dead, including expired ones.
+    /// The number of keys whose rows are not dead, including expired ones.
     pub(crate) fn count(&self) -> u64 {
         let _pass = self.cleared.pass();
-        self.tree.len().saturating_sub(sum(&self.cleared.rows).unsigned_abs())
+        let dead = sum(&self.cleared.rows).unsigned_abs();
+        self.tree.len().saturating_sub(dead).saturating_sub(self.collections.rows())
     }
 
     /// Dead rows in the tree.
@@ -123,10 +124,10 @@ impl Core {
         self.memory.used() - sum(&self.cleared.bytes)
     }
 
-    /// The number of rows with an expiry that are not dead.
+    /// The number of keys with an expiry whose rows are not dead.
     pub(crate) fn live_volatile(&self) -> i64 {
         let _pass = self.cleared.pass();
-        self.memory.volatile() - sum(&self.cleared.volatile)
+        self.memory.volatile() - sum(&self.cleared.volatile) - self.collections.volatile()
     }
 
     /// Removes all rows up to `version`. O(1).
@@ -142,6 +143,7 @@ impl Core {
         fence(Ordering::SeqCst);
         let rows = i64::try_from(self.tree.len()).expect("fewer than 2^63 rows");
         cleared.set(rows, self.memory.used(), self.memory.volatile());
+        self.collections.clear();
         pass.ends_left = 1 + u8::from(!pass.from.is_empty());
         cleared.is_under_way.store(true, Ordering::Release);
         drop(pass);
@@ -194,7 +196,7 @@ impl Core {
     }
 
     /// Removes the row of `key` if it is dead. Logs nothing, because the clear is logged.
-    fn remove_dead(&self, key: &[u8], guard: &Guard) {
+    pub(crate) fn remove_dead(&self, key: &[u8], guard: &Guard) {
         self.tree.update(key, guard, |old| {
             let old = old.as_deref().map(Row::of);
             let Some(row) = old.filter(|row| self.is_dead(row)) else {

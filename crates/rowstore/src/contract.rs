@@ -9,6 +9,10 @@
 //! store's [`Durability`] promises) once the position of the next [`RowSession::flush`] is durable.
 //! A server sends its replies then, and not earlier.
 //!
+//! **Collections.** The elements of a collection are rows below the header under the user's key.
+//! The sessions that a store gives out translate user keys. The methods on elements are provided
+//! for sessions over stored keys (see `keys`).
+//!
 //! **Why two contracts.** [`keyrack_store::Session`] is about values of bytes, and a write is as
 //! durable as promised when the call returns. A server needs what that contract lacks on purpose:
 //! rows with versions, flags and an expiry; an update that decides on the whole row; and a flush
@@ -16,9 +20,13 @@
 //! Adapters lead both ways: [`engine`](crate::engine()) is rows as a `Store`, and
 //! [`StoreRows`](crate::StoreRows) is any `Store` as rows.
 
+use crate::collections::Collection;
+use crate::collections::snapshot::Snapshot;
+use crate::keys::{self, ElementKey, PREFIX_BYTES};
 use crate::{Row, RowBuf};
 use keyrack_store::{Durability, Result, Update};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Rows under ordered keys, shared by all threads that use them.
 pub trait Rows: Send + Sync {
@@ -34,7 +42,7 @@ pub trait Rows: Send + Sync {
     /// Name and version of the store.
     fn version(&self) -> String;
 
-    /// The number of keys, including expired rows that were not swept yet.
+    /// The number of keys, including expired rows that were not swept yet. Elements do not count.
     fn len(&self) -> u64;
 
     /// Whether the store has no key.
@@ -167,10 +175,97 @@ pub trait RowSession {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64>;
 
+    /// A new collection. It has no header and no elements; nobody finds it before a header with its
+    /// id is put ([`RowBuf::collection`]). Its elements are removed if it has no header when the
+    /// last reference to it is dropped.
+    ///
+    /// # Errors
+    /// [`keyrack_store::Error::Usage`] if there are no ids left; those of [`RowSession::update`].
+    fn create_collection(&mut self) -> Result<Arc<Collection>>;
+
+    /// The collection of a header. `None` if it was removed.
+    fn collection(&self, id: u64) -> Option<Arc<Collection>>;
+
+    /// The number of elements as this session sees it, with the writes of its group.
+    fn element_count(&self, collection: &Collection) -> u64;
+
+    /// As [`RowSession::get`], for an element.
+    ///
+    /// # Errors
+    /// As [`RowSession::get`].
+    fn get_element(
+        &mut self,
+        id: u64,
+        name: &[u8],
+        visit: &mut dyn FnMut(Row<'_>),
+    ) -> Result<bool> {
+        self.get(&ElementKey::new(id, name), visit)
+    }
+
+    /// As [`RowSession::update`], for an element. The caller holds the lock of the collection if it
+    /// has a header.
+    ///
+    /// # Errors
+    /// As [`RowSession::update`].
+    fn update_element(
+        &mut self,
+        id: u64,
+        name: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
+    ) -> Result<u64> {
+        self.update(&ElementKey::new(id, name), decide)
+    }
+
+    /// As [`RowSession::scan`] or [`RowSession::scan_rev`], for the elements with
+    /// `low <= name < high`.
+    ///
+    /// # Errors
+    /// As [`RowSession::get`].
+    fn scan_elements(
+        &mut self,
+        id: u64,
+        (low, high): (&[u8], Option<&[u8]>),
+        is_reverse: bool,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let end =
+            high.map_or_else(|| keys::end(id).to_vec(), |high| ElementKey::new(id, high).to_vec());
+        let mut visit = |key: &[u8], row: Row<'_>| visit(&key[PREFIX_BYTES..], row);
+        let low = ElementKey::new(id, low);
+        if is_reverse {
+            self.scan_rev(&low, Some(&end), &mut visit)
+        } else {
+            self.scan(&low, Some(&end), &mut visit)
+        }
+    }
+
+    /// Visits the elements of a snapshot from `from` on, in the order of their names, up to the one
+    /// at which `visit` breaks off. With `is_last`, elements that were visited are not asked for
+    /// again, so nothing is kept for them. The session's time must be [`Snapshot::now_ms`].
+    ///
+    /// # Errors
+    /// [`keyrack_store::Error::Usage`] if too much was written meanwhile, or everything was
+    /// removed; those of [`RowSession::scan`].
+    fn scan_snapshot(
+        &mut self,
+        snapshot: &Snapshot,
+        from: &[u8],
+        is_last: bool,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut visit = |name: &[u8], row: Row<'_>| visit(name, row);
+        let mut scan = snapshot.begin(from, &mut visit);
+        self.scan_elements(snapshot.id(), (from, None), false, &mut |name, row| {
+            scan.stored(name, row)
+        })?;
+        scan.finish(is_last)
+    }
+
     /// [`Rows::len`] as this session sees it, with the writes of its group.
     fn count(&self) -> u64;
 
-    /// Removes all rows. Rows that other sessions write meanwhile may stay or not.
+    /// Removes all rows. Rows that other sessions write meanwhile may stay or not; elements must
+    /// not be written meanwhile.
     ///
     /// # Errors
     /// As [`RowSession::update`].

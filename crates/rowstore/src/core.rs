@@ -4,6 +4,7 @@
 //! holder of [`Disk::checkpointing`] writes the manifest and the files of checkpoints.
 
 use crate::cleared::Cleared;
+use crate::collections::Collections;
 use crate::error::of_log;
 use crate::manifest::Manifest;
 use crate::memory::Memory;
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) clock: AtomicU64,
     /// The state of the last clear.
     pub(crate) cleared: Cleared,
+    pub(crate) collections: Collections,
     /// The time that a session has set last.
     pub(crate) now_ms: AtomicU64,
     /// `None` in a store without files.
@@ -178,6 +180,7 @@ impl Core {
             notifier: Notifier::default(),
             clock: AtomicU64::new(0),
             cleared: Cleared::default(),
+            collections: Collections::default(),
             now_ms: AtomicU64::new(0),
             options,
             disk,

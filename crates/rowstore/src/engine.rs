@@ -14,6 +14,7 @@ use crate::options::{Eviction, Options};
 use crate::record::{RECORD_HEAD_BYTES, entry_bytes};
 use crate::row::HEAD_BYTES;
 use crate::session::Session as RowStoreSession;
+use crate::user_keys::UserKeys;
 use crate::{RowSession, RowStore, Rows};
 use keyrack_store::{
     Batch, BatchOp, Durability, Engine, EngineOption, Error, OpenOptions, Removed, Result, Session,
@@ -134,7 +135,7 @@ impl Store for RowEngine {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(EngineSession {
             engine: self,
-            rows: self.rows.own_session(),
+            rows: UserKeys { rows: self.rows.own_session() },
             buffer: Vec::new(),
         }))
     }
@@ -163,7 +164,7 @@ impl Store for RowEngine {
 
 struct EngineSession<'a> {
     engine: &'a RowEngine,
-    rows: RowStoreSession<'a>,
+    rows: UserKeys<RowStoreSession<'a>>,
     /// For [`Session::update`].
     buffer: Vec<u8>,
 }
@@ -289,7 +290,7 @@ impl Session for EngineSession<'_> {
         self.check(batch)?;
         // The lock protects no data, so a panic of its holder does no harm.
         let _exclusive = self.engine.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        self.rows.apply(batch)?;
+        self.rows.rows.apply(batch)?;
         self.commit()
     }
 

@@ -5,8 +5,13 @@
 //! logs its removals like any others. Meanwhile other sessions go on if memory is over the limit by
 //! little, and wait otherwise, so that writers never outrun the hand. After [`PROBES_MAX`] rows a
 //! write evicts the next rows, whether they were read or not.
+//!
+//! A collection is evicted as one: by its header. Its elements are orphans then, and are removed as
+//! the memory is needed.
 
+use crate::Row;
 use crate::core::Core;
+use crate::keys;
 use crate::memory::cost;
 use std::ops::ControlFlow;
 use std::sync::{MutexGuard, PoisonError};
@@ -47,7 +52,10 @@ impl<'a> EvictionPass<'a> {
     /// limit, or the hand has found nothing more.
     pub(crate) fn step(&mut self) -> Option<&[Vec<u8>]> {
         let (core, memory) = (self.core, &self.core.memory);
-        let excess = memory.used() - memory.max();
+        let mut excess = memory.used() - memory.max();
+        while excess > 0 && core.sweep_garbage() {
+            excess = memory.used() - memory.max();
+        }
         if excess <= 0 || self.rounds >= ROUNDS_MAX {
             return None;
         }
@@ -58,9 +66,15 @@ impl<'a> EvictionPass<'a> {
         let mut last = Vec::new();
         let victims = &mut self.victims;
         core.tree.scan(&self.hand, None, |key, row| {
+            // Elements are not evicted alone: the hand passes over all of them.
+            if keys::is_element(key) {
+                is_end = false;
+                last.extend_from_slice(keys::RESERVED_END);
+                return ControlFlow::Break(());
+            }
             rows += 1;
             if !(memory.test_and_clear_read(key) && spares_read) {
-                wanted -= cost(key.len(), row.len());
+                wanted -= cost(key.len(), row.len()) + core.collections.bytes_of(&Row::of(&row));
                 victims.push(key.to_vec());
             }
             // No further than needed: a row that the hand passes loses its reference bit.

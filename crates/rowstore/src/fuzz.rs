@@ -72,6 +72,7 @@ fn part() -> Vec<u8> {
 fn manifest() -> Vec<u8> {
     let log = |path: &str, start, state| LogEntry { path: path.into(), start, state, id: 3 };
     let manifest = Manifest {
+        has_plain_keys: true,
         generation: 5,
         id: 0,
         clock: 99,
@@ -90,7 +91,7 @@ fn check_row(bytes: &[u8]) -> Shape {
     for index in 0..count {
         bytes += match row.kind() {
             Kind::Fields => row.field(index).map(|(name, value)| name.len() + value.len()),
-            Kind::Value | Kind::Columns => row.column(index).map(<[u8]>::len),
+            Kind::Value | Kind::Columns | Kind::Collection => row.column(index).map(<[u8]>::len),
         }
         .expect("a part below the count");
     }

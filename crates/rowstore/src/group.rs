@@ -13,9 +13,10 @@
 //! **Invariant:** `bytes` is an upper bound for the record of the group, computed as the encoder
 //! does, and never more than `bytes_max`. A write beyond that refuses the whole group.
 
+use crate::keys;
 use crate::{Row, RowBuf};
 use keyrack_store::{Error, Result, Update};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
 
@@ -96,6 +97,8 @@ pub(crate) struct Group {
     is_too_large: bool,
     /// Rows that the commit adds, minus those that it removes, except by a clear.
     rows_added: i64,
+    /// Elements that the commit adds, by the id of their collection.
+    elements_added: HashMap<u64, i64>,
     /// The memory that the commit adds, as counted by the caller.
     pub(crate) memory_added: i64,
 }
@@ -109,6 +112,7 @@ impl Group {
             size,
             is_too_large: false,
             rows_added: 0,
+            elements_added: HashMap::new(),
             memory_added: 0,
         }
     }
@@ -134,6 +138,11 @@ impl Group {
     pub(crate) fn rows_after(&self, stored: u64) -> u64 {
         let stored = if self.is_cleared() { 0 } else { stored };
         stored.saturating_add_signed(self.rows_added)
+    }
+
+    /// The elements that the commit adds to a collection, minus those that it removes.
+    pub(crate) fn elements_added(&self, id: u64) -> i64 {
+        self.elements_added.get(&id).copied().unwrap_or(0)
     }
 
     /// Fails if the group is too large.
@@ -171,7 +180,11 @@ impl Group {
             return self.check();
         }
         self.bytes = bytes;
-        self.rows_added += i64::from(row.is_some()) - i64::from(was_there);
+        let added = i64::from(row.is_some()) - i64::from(was_there);
+        match keys::element(key) {
+            Some((id, _)) => *self.elements_added.entry(id).or_default() += added,
+            None => self.rows_added += added,
+        }
         match self.rows.get_mut(key) {
             Some(waiting) => *waiting = row,
             None => drop(self.rows.insert(key.to_vec(), row)),
@@ -186,6 +199,7 @@ impl Group {
         self.clear_version = Some(version);
         self.bytes = self.size.head_bytes.saturating_add((self.size.entry_bytes)(0, None));
         (self.rows_added, self.memory_added) = (0, 0);
+        self.elements_added.clear();
         if self.bytes > self.size.bytes_max {
             self.is_too_large = true;
         }

@@ -62,6 +62,7 @@
 
 mod checkpoint;
 mod cleared;
+mod collections;
 mod contract;
 mod core;
 mod engine;
@@ -70,7 +71,9 @@ mod evict;
 mod file_set;
 #[cfg(test)]
 mod fuzz;
+mod garbage;
 mod group;
+mod keys;
 mod maintenance;
 mod manifest;
 mod memory;
@@ -89,8 +92,10 @@ mod sessions;
 mod store;
 mod store_rows;
 mod sweep;
+mod user_keys;
 mod watermarks;
 
+pub use collections::{Collection, CollectionGuard, Snapshot};
 pub use contract::{Position, RowSession, Rows};
 pub use engine::{engine, options_of};
 pub use model::ModelRows;

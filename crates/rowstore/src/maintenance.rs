@@ -63,9 +63,9 @@ fn write_checkpoints(core: &Core) {
 fn sweep(core: &Core) {
     let mut session = Session::new(core);
     let mut sweep = Sweep::default();
-    let has_work = || core.memory.volatile() > 0 || core.has_dead();
+    let has_work = || core.memory.volatile() > 0 || core.has_garbage();
     while core.notifier.wait_for_sweep(core.options.sweep_interval, has_work) {
-        while core.sweep_dead() {
+        while core.sweep_garbage() {
             if !core.notifier.pause(SLICE_PAUSE) {
                 return;
             }

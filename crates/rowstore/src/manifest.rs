@@ -20,8 +20,10 @@ use std::path::{Path, PathBuf};
 pub(crate) const MANIFEST_NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"KEYRROWM";
 /// Version 1 has no identities of logs and no checksums of parts. Version 2 has all parts in the
-/// store's directory, and is written where that is so.
-const VERSION: u32 = 3;
+/// store's directory, and is written where that is so. Version 4 is version 3 with parts that have
+/// elements, headers or escaped keys (see `keys`).
+const VERSION: u32 = 4;
+const VERSION_OF_PLAIN_KEYS: u32 = 3;
 const VERSION_OF_ONE_DIR: u32 = 2;
 const CHECKSUM_BYTES: usize = 4;
 /// The maximum size of a manifest.
@@ -81,6 +83,8 @@ pub(crate) struct Manifest {
     pub(crate) watermarks: Vec<u64>,
     pub(crate) logs: Vec<LogEntry>,
     pub(crate) parts: Vec<PartEntry>,
+    /// Whether keys that begin like reserved ones are user keys that were not escaped.
+    pub(crate) has_plain_keys: bool,
 }
 
 impl Manifest {
@@ -93,6 +97,7 @@ impl Manifest {
             watermarks: vec![0; STRIPES],
             logs: Vec::new(),
             parts: Vec::new(),
+            has_plain_keys: true,
         }
     }
 
@@ -111,14 +116,18 @@ impl Manifest {
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
-        let version = if self.id == 0 { VERSION_OF_ONE_DIR } else { VERSION };
+        let version = match (self.has_plain_keys, self.id) {
+            (false, _) => VERSION,
+            (true, 0) => VERSION_OF_ONE_DIR,
+            (true, _) => VERSION_OF_PLAIN_KEYS,
+        };
         out.extend_from_slice(&version.to_le_bytes());
         for count in [self.watermarks.len(), self.logs.len(), self.parts.len()] {
             out.extend_from_slice(&(count as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.clock.to_le_bytes());
-        if version == VERSION {
+        if version >= VERSION_OF_PLAIN_KEYS {
             out.extend_from_slice(&self.id.to_le_bytes());
         }
         for watermark in &self.watermarks {
@@ -138,7 +147,7 @@ impl Manifest {
             out.extend_from_slice(&part.bytes.to_le_bytes());
             out.extend_from_slice(&part.rows.to_le_bytes());
             out.extend_from_slice(&part.checksum.to_le_bytes());
-            if version == VERSION {
+            if version >= VERSION_OF_PLAIN_KEYS {
                 push_path(&mut out, &part.dir)?;
             }
         }
@@ -189,14 +198,15 @@ impl Manifest {
             return Err("an impossible number of logs or parts");
         }
         let (generation, clock) = (reader.u64()?, reader.u64()?);
-        let id = if version < VERSION { 0 } else { reader.u64()? };
+        let id = if version < VERSION_OF_PLAIN_KEYS { 0 } else { reader.u64()? };
         let watermarks =
             (0..watermarks).map(|_| reader.u64()).collect::<std::result::Result<_, _>>()?;
         let logs = (0..logs).map(|_| reader.log(version)).collect::<std::result::Result<_, _>>()?;
         let part = |_| {
             let (bytes, rows) = (reader.u64()?, reader.u64()?);
             let checksum = if version == 1 { 0 } else { reader.u32()? };
-            let dir = if version < VERSION { PathBuf::new() } else { reader.path()? };
+            let dir =
+                if version < VERSION_OF_PLAIN_KEYS { PathBuf::new() } else { reader.path()? };
             // Files are removed there.
             if !dir.as_os_str().is_empty() && !dir.ends_with(parts_dir_name(id)) {
                 return Err("a part in a directory of another store");
@@ -204,7 +214,8 @@ impl Manifest {
             Ok(PartEntry { dir, bytes, rows, checksum })
         };
         let parts = (0..parts).map(part).collect::<std::result::Result<_, &'static str>>()?;
-        Ok(Manifest { generation, id, clock, watermarks, logs, parts })
+        let has_plain_keys = version < VERSION;
+        Ok(Manifest { generation, id, clock, watermarks, logs, parts, has_plain_keys })
     }
 }
 
@@ -279,6 +290,7 @@ mod tests {
             id: 0,
             clock: 99,
             watermarks: vec![1, 2, 3, 4],
+            has_plain_keys: true,
             logs: vec![
                 log("log", 77, LogState::Begun),
                 log("/other/disk", 0, LogState::New),
@@ -299,7 +311,9 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        for manifest in [sample(), spread(), Manifest::empty()] {
+        let escaped = |manifest: Manifest| Manifest { has_plain_keys: false, ..manifest };
+        let all = [sample(), spread(), Manifest::empty(), escaped(sample()), escaped(spread())];
+        for manifest in all {
             let bytes = manifest.encode().unwrap();
             assert_eq!(Manifest::decode(Path::new("/m"), &bytes).unwrap(), manifest);
         }

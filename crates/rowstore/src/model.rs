@@ -1,15 +1,19 @@
 //! The oracle: rows under one lock, in a `BTreeMap`. What [`Rows`] promises is what this does.
 
-use crate::{Position, Row, RowBuf, RowSession, Rows};
+use crate::collections::{Collections, RowFacts};
+use crate::keys;
+use crate::user_keys::UserKeys;
+use crate::{Collection, Position, Row, RowBuf, RowSession, Rows};
 use keyrack_store::{Durability, Result, Update};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rows in the memory of one process, for tests.
 #[derive(Debug, Default)]
 pub struct ModelRows {
     state: Mutex<State>,
+    collections: Collections,
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +36,8 @@ impl ModelRows {
 
 impl Rows for ModelRows {
     fn session(&self) -> Result<Box<dyn RowSession + '_>> {
-        Ok(Box::new(ModelSession { rows: self, now_ms: 0, before: None }))
+        let rows = ModelSession { rows: self, now_ms: 0, before: None };
+        Ok(Box::new(UserKeys { rows }))
     }
 
     fn durability(&self) -> Durability {
@@ -44,7 +49,8 @@ impl Rows for ModelRows {
     }
 
     fn len(&self) -> u64 {
-        self.state().rows.len() as u64
+        let state = self.state();
+        state.rows.keys().filter(|key| !keys::is_element(key)).count() as u64
     }
 
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
@@ -136,6 +142,12 @@ impl RowSession for ModelSession<'_> {
         if change == Update::Put {
             buf.encode_over(live.as_ref(), state.version + 1, &mut bytes);
         }
+        if change != Update::Keep {
+            self.rows.collections.save(key, old.as_ref());
+            let new = (change == Update::Put).then(|| Row::of(&bytes));
+            let facts = |row: Option<Row<'_>>| RowFacts::of(key, row.as_ref());
+            self.rows.collections.note(key, facts(old), facts(new));
+        }
         match change {
             Update::Keep => Ok(0),
             Update::Put => {
@@ -169,8 +181,22 @@ impl RowSession for ModelSession<'_> {
         Ok(self.visit_range(low, high, true, visit))
     }
 
+    fn create_collection(&mut self) -> Result<Arc<Collection>> {
+        self.rows.collections.create()
+    }
+
+    fn collection(&self, id: u64) -> Option<Arc<Collection>> {
+        self.rows.collections.get(id)
+    }
+
+    fn element_count(&self, collection: &Collection) -> u64 {
+        let (start, end) = (keys::prefix(collection.id()), keys::end(collection.id()));
+        self.rows.state().rows.range(start.to_vec()..end.to_vec()).count() as u64
+    }
+
     fn clear(&mut self) -> Result<()> {
         self.rows.state().rows.clear();
+        self.rows.collections.clear();
         Ok(())
     }
 
@@ -185,7 +211,12 @@ impl RowSession for ModelSession<'_> {
 
     fn cancel_group(&mut self) {
         if let Some(before) = self.before.take() {
-            self.rows.state().rows = before;
+            let mut state = self.rows.state();
+            state.rows = before;
+            self.rows.collections.forget_counts();
+            for (key, bytes) in &state.rows {
+                self.rows.collections.load(key, &Row::of(bytes));
+            }
         }
     }
 

@@ -13,12 +13,19 @@
 //! makes a batch atomic.
 //!
 //! A row is built in the record: the tree copies the bytes of the entry.
+//!
+//! The format is 2 if a key is reserved (see `keys`) or a row is a header, and 1 otherwise: an
+//! earlier version refuses format 2. In a record of format 1 a key that begins like a reserved one
+//! is a user key that was not escaped.
 
 use crate::Row;
-use crate::row::set_version;
+use crate::keys;
+use crate::row::{COLLECTION, KIND_MASK, set_version};
 
-/// The format of records.
+/// The format of records without elements, headers and escaped keys.
 const FORMAT: u8 = 1;
+/// The format of records with them.
+const FORMAT_OF_ELEMENTS: u8 = 2;
 /// Bytes before the first entry.
 pub(crate) const RECORD_HEAD_BYTES: usize = 1;
 /// Bytes of an entry before its key.
@@ -77,6 +84,7 @@ impl Record {
     /// Drops all entries, and the whole buffer if it has more than `keep` bytes.
     pub(crate) fn clear(&mut self, keep: usize) {
         self.bytes.truncate(RECORD_HEAD_BYTES);
+        self.bytes[0] = FORMAT;
         // A buffer that is shrunk or grown again would be copied with all that it can hold.
         if self.bytes.capacity() > keep {
             *self = Record::new();
@@ -139,6 +147,10 @@ impl Record {
         let row_bytes = u32::try_from(self.bytes.len() - entry.row);
         let row_bytes = row_bytes.expect("a row is shorter than 4 GiB");
         self.bytes[entry.start] = what;
+        let is_header = what == PUT && self.bytes[entry.row] & KIND_MASK == COLLECTION;
+        if is_header || keys::is_reserved(&self.bytes[entry.start + ENTRY_BYTES..entry.row]) {
+            self.bytes[0] = FORMAT_OF_ELEMENTS;
+        }
         self.bytes[entry.start + 5..entry.start + ENTRY_BYTES]
             .copy_from_slice(&row_bytes.to_le_bytes());
     }
@@ -156,6 +168,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
 pub(crate) struct Entries<'a> {
     bytes: &'a [u8],
     at: usize,
+    format: u8,
 }
 
 /// An offset in a record, and what is wrong there.
@@ -165,7 +178,9 @@ impl<'a> Entries<'a> {
     /// The entries of a record from a log.
     pub(crate) fn of(record: &'a [u8]) -> Result<Self, Damage> {
         match record.first() {
-            Some(&FORMAT) => Ok(Entries { bytes: record, at: RECORD_HEAD_BYTES }),
+            Some(&format @ (FORMAT | FORMAT_OF_ELEMENTS)) => {
+                Ok(Entries { bytes: record, at: RECORD_HEAD_BYTES, format })
+            }
             Some(_) => Err((0, "a record of an unknown format")),
             None => Err((0, "a record without a format")),
         }
@@ -173,7 +188,12 @@ impl<'a> Entries<'a> {
 
     /// Entries that follow each other without the head of a record.
     pub(crate) fn bare(bytes: &'a [u8]) -> Self {
-        Entries { bytes, at: 0 }
+        Entries { bytes, at: 0, format: FORMAT_OF_ELEMENTS }
+    }
+
+    /// Whether keys that begin like reserved ones are user keys.
+    pub(crate) fn has_plain_keys(&self) -> bool {
+        self.format == FORMAT
     }
 
     /// The next entry, with its bytes. `None` at the end.
@@ -243,6 +263,24 @@ mod tests {
         let expected: [(&[u8], u64, &[u8]); 3] =
             [(b"key", 7, b"value"), (b"", 8, b"removed"), (b"*", 9, b"cleared")];
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn the_format_tells_whether_there_are_elements() {
+        let mut record = sample();
+        assert_eq!(record.bytes()[0], FORMAT);
+        let entry = record.begin(&keys::ElementKey::new(1, b"name"));
+        encode_value(b"value", 0, 0, record.tail());
+        record.put(entry, 10);
+        assert_eq!(record.bytes()[0], FORMAT_OF_ELEMENTS);
+        assert!(!Entries::of(record.bytes()).unwrap().has_plain_keys());
+        record.clear(usize::MAX);
+        let (mut buf, entry) = (crate::RowBuf::new(), record.begin(b"key"));
+        buf.collection(1);
+        buf.encode(0, record.tail());
+        assert_eq!(record.bytes()[0], FORMAT, "it is not known yet");
+        record.put(entry, 11);
+        assert_eq!(record.bytes()[0], FORMAT_OF_ELEMENTS);
     }
 
     #[test]

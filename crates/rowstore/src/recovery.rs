@@ -9,22 +9,29 @@
 //! A worker remembers the versions of removals until the end, because an older put may come later.
 //! It also remembers the largest version of a clear.
 //!
+//! Collections are registered at the end, from the headers that were met on the way and a scan of
+//! the elements. Ids go on above all that were met, in entries that were not applied, too.
+//!
 //! The result does not depend on the numbers of threads and logs, now or when the logs were
 //! written.
 
 use crate::Row;
+use crate::collections::RowFacts;
 use crate::core::Core;
 use crate::error::{Failure, of_files, of_log};
+use crate::keys;
 use crate::manifest::{LogEntry, LogState, Manifest};
 use crate::memory::cost;
 use crate::part::PartReader;
-use crate::record::{Entries, Entry};
+use crate::record::{ENTRY_BYTES, Entries, Entry};
 use crate::watermarks::hash;
 use keyrack_concurrent::{Change, pin};
 use keyrack_store::{Error, Result};
 use keyrack_vfs::Fs;
 use keyrack_wal::{Log, Options as LogOptions};
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -87,6 +94,8 @@ pub(crate) struct Recovery<'a> {
     bytes: AtomicU64,
     /// The largest version of a clear.
     cleared: AtomicU64,
+    /// Stored keys at which a header was met.
+    headers: Mutex<HashSet<Box<[u8]>>>,
     is_over: AtomicBool,
     first_error: Mutex<Option<Error>>,
 }
@@ -106,6 +115,7 @@ impl<'a> Recovery<'a> {
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             cleared: AtomicU64::new(0),
+            headers: Mutex::default(),
             is_over: AtomicBool::new(false),
             first_error: Mutex::default(),
         }
@@ -179,12 +189,15 @@ impl<'a> Recovery<'a> {
         let (mut bytes, mut volatile) = (0, 0);
         while let Some(rows) = reader.next()? {
             let mut read = 0;
+            let plain = |key| self.stored(key, self.manifest.has_plain_keys);
+            let rows: Vec<_> = rows.into_iter().map(|(key, row)| (plain(key), row)).collect();
             let pairs = rows.iter().map(|(key, row)| {
+                self.meet(key, Some(row));
                 bytes += cost(key.len(), row.bytes().len());
                 volatile += i64::from(row.expires_ms() != 0);
                 read += (key.len() + row.bytes().len()) as u64;
                 core.sample.offer(key, hash(key));
-                (*key, row.bytes())
+                (&**key, row.bytes())
             });
             let stored = core.tree.bulk_load(pairs, &mut pin());
             let count = rows.len() as u64;
@@ -197,6 +210,29 @@ impl<'a> Recovery<'a> {
         core.memory.add(bytes);
         core.memory.add_volatile(volatile);
         Ok(())
+    }
+
+    /// The stored key of a key in a file.
+    fn stored<'k>(&self, key: &'k [u8], is_plain: bool) -> Cow<'k, [u8]> {
+        if !is_plain {
+            return Cow::Borrowed(key);
+        }
+        let stored = keys::stored(key);
+        if matches!(stored, Cow::Owned(_)) {
+            self.core.collections.set_used();
+        }
+        stored
+    }
+
+    /// Notes what a key and a row tell of collections.
+    fn meet(&self, key: &[u8], row: Option<&Row<'_>>) {
+        if let Some((id, _)) = keys::element(key) {
+            self.core.collections.note_id(id);
+        } else if let Some(id) = row.and_then(Row::collection) {
+            self.core.collections.note_id(id);
+            let mut headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+            headers.insert(key.into());
+        }
     }
 
     fn replay(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Vec<Log>, Recovered)> {
@@ -254,11 +290,19 @@ impl<'a> Recovery<'a> {
             };
             let mut rows = 0;
             let mut entries = Entries::of(payload).map_err(damage)?;
+            let is_plain = entries.has_plain_keys();
             while let Some((entry, bytes)) = entries.next().map_err(damage)? {
                 rows += 1;
                 match entry {
                     Entry::Put { key, .. } | Entry::Remove { key, .. } => {
-                        router.route(key, bytes)?;
+                        let row =
+                            if let Entry::Put { row, .. } = &entry { Some(row) } else { None };
+                        let stored = self.stored(key, is_plain);
+                        self.meet(&stored, row);
+                        match stored {
+                            Cow::Borrowed(key) => router.route(key, bytes)?,
+                            Cow::Owned(key) => router.route(&key, &with_key(bytes, &key))?,
+                        }
                     }
                     Entry::Clear { version } => {
                         self.cleared.fetch_max(version, Ordering::Relaxed);
@@ -308,6 +352,7 @@ impl<'a> Recovery<'a> {
         let clock = core.clock.load(Ordering::Acquire).max(self.manifest.clock).max(cleared);
         core.clock.store(clock, Ordering::Release);
         core.watermarks.raise_all(clock);
+        self.register_collections();
         let bytes = self.bytes_total;
         (self.report)(Progress {
             rows: self.rows.load(Ordering::Relaxed),
@@ -315,6 +360,49 @@ impl<'a> Recovery<'a> {
             bytes_total: bytes,
         });
     }
+}
+
+impl Recovery<'_> {
+    /// Registers the collections of the rows that are left.
+    fn register_collections(&self) {
+        let core = self.core;
+        let guard = pin();
+        for key in self.headers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if let Some(bytes) = core.tree.get(key, &guard) {
+                core.collections.load(key, &Row::of(&bytes));
+            }
+        }
+        let (start, end) = (keys::RESERVED_START, keys::RESERVED_END);
+        core.tree.scan(start, Some(end), |key, bytes| {
+            core.collections.load(key, &Row::of(&bytes));
+            ControlFlow::Continue(())
+        });
+        // A crash came between the removal of the last element and that of the header.
+        for (id, key) in core.collections.loaded() {
+            core.tree.update(&key, &guard, |old| {
+                let Some(row) = old.as_deref().map(Row::of) else { return Change::Keep };
+                if row.collection() != Some(id) {
+                    return Change::Keep;
+                }
+                let facts = RowFacts::of(&key, Some(&row));
+                core.memory.add(-facts.bytes);
+                core.memory.add_volatile(-facts.volatile);
+                core.collections.note(&key, facts, RowFacts::default());
+                Change::Remove
+            });
+        }
+    }
+}
+
+/// The bytes of an entry with another key.
+fn with_key(entry: &[u8], key: &[u8]) -> Vec<u8> {
+    let old_bytes = u32::from_le_bytes(*entry[1..].first_chunk().expect("a whole entry"));
+    let key_bytes = u32::try_from(key.len()).expect("a key is shorter than 4 GiB");
+    let mut bytes = entry[..ENTRY_BYTES].to_vec();
+    bytes[1..5].copy_from_slice(&key_bytes.to_le_bytes());
+    bytes.extend_from_slice(key);
+    bytes.extend_from_slice(&entry[ENTRY_BYTES + old_bytes as usize..]);
+    bytes
 }
 
 /// Starts a thread of a recovery.
@@ -406,7 +494,10 @@ impl Worker<'_> {
             Entry::Remove { key, version } => (key, version, None),
             Entry::Clear { version } => return version,
         };
-        let mut watermark = self.recovery.manifest.delete_watermark(hash(key));
+        let manifest = self.recovery.manifest;
+        // The watermarks of an earlier version are those of user keys.
+        let hashed = if manifest.has_plain_keys { keys::user(key) } else { Cow::Borrowed(key) };
+        let mut watermark = manifest.delete_watermark(hash(&hashed));
         watermark = watermark.max(self.recovery.cleared.load(Ordering::Relaxed));
         if !self.removed.is_empty() {
             watermark = watermark.max(self.removed.get(key).copied().unwrap_or(0));
@@ -441,3 +532,6 @@ impl Worker<'_> {
         version
     }
 }
+
+#[cfg(test)]
+mod tests;

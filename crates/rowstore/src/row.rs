@@ -4,15 +4,18 @@
 //!   +------+---------+---------+-----------+-------+---------------------------------------+
 //!   | head | version | [flags] | [expires] | [cas] |  value                      kind 0    |
 //!   | u8   | u64     |  u32    |  u64 ms   |  u64  |  count u32, ends u32, bytes kind 1, 2 |
+//!   |      |         |         |           |       |  type u8, id u64            kind 3    |
 //!   +------+---------+---------+-----------+-------+---------------------------------------+
-//!   head: bits 0-1 kind (0 value, 1 columns, 2 fields), bit 2 has flags, bit 3 has expiry,
-//!         bit 4 stale, bit 5 promised, bit 6 has a cas of its own
+//!   head: bits 0-1 kind (0 value, 1 columns, 2 fields, 3 collection), bit 2 has flags, bit 3 has
+//!         expiry, bit 4 stale, bit 5 promised, bit 6 has a cas of its own
 //! ```
 //!
 //! All numbers are little endian. An end is counted from the first of the bytes. Fields lie as
 //! name, value, name, value; names ascend, so that one is found by bisection.
 
 mod buf;
+
+use crate::keys::ID_MAX;
 
 pub use buf::RowBuf;
 
@@ -25,15 +28,24 @@ pub enum Kind {
     Columns,
     /// Named fields in the order of their names.
     Fields,
+    /// The header of a collection, whose elements are rows of their own (see
+    /// [`Collection`](crate::Collection)).
+    Collection,
 }
 
-const KIND_MASK: u8 = 0b11;
+pub(crate) const KIND_MASK: u8 = 0b11;
 const HAS_FLAGS: u8 = 0b100;
 const HAS_EXPIRY: u8 = 0b1000;
 const STALE: u8 = 0b1_0000;
 const PROMISED: u8 = 0b10_0000;
 const HAS_CAS: u8 = 0b100_0000;
 const KNOWN: u8 = KIND_MASK | HAS_FLAGS | HAS_EXPIRY | STALE | PROMISED | HAS_CAS;
+/// The kind of a header.
+pub(crate) const COLLECTION: u8 = 3;
+/// The type of a collection whose elements are the fields of a hash.
+const HASH: u8 = 1;
+/// Bytes of the body of a header: type and id.
+const HEADER_BYTES: usize = 9;
 /// Bytes of the head of a row without flags and expiry.
 pub(crate) const HEAD_BYTES: usize = 9;
 
@@ -79,8 +91,10 @@ impl<'a> Row<'a> {
     #[must_use]
     pub fn check(bytes: &'a [u8]) -> Option<Self> {
         let row = Self::parse(bytes)?;
-        if row.kind == Kind::Value {
-            return Some(row);
+        match row.kind {
+            Kind::Value => return Some(row),
+            Kind::Collection => return row.collection().is_some().then_some(row),
+            Kind::Columns | Kind::Fields => {}
         }
         let count = row.count();
         let rest = row.body.len().checked_sub(4)?.checked_sub(count.checked_mul(4)?)?;
@@ -113,7 +127,7 @@ impl<'a> Row<'a> {
             0 => Kind::Value,
             1 => Kind::Columns,
             2 => Kind::Fields,
-            _ => return None,
+            _ => Kind::Collection,
         };
         if head & !KNOWN != 0 {
             return None;
@@ -185,18 +199,30 @@ impl<'a> Row<'a> {
             Kind::Value => self.body,
             // A row may have no columns.
             Kind::Columns => self.part(0).unwrap_or_default(),
-            Kind::Fields => &[],
+            Kind::Fields | Kind::Collection => &[],
         }
     }
 
-    /// How many columns there are; fields count as one column each.
+    /// How many columns there are; fields count as one column each. A header has none.
     #[must_use]
     pub fn columns(&self) -> usize {
         match self.kind {
             Kind::Value => 1,
             Kind::Columns => self.count(),
             Kind::Fields => self.count() / 2,
+            Kind::Collection => 0,
         }
+    }
+
+    /// The id of the collection whose header this is.
+    #[must_use]
+    pub fn collection(&self) -> Option<u64> {
+        if self.kind != Kind::Collection || self.body.len() != HEADER_BYTES {
+            return None;
+        }
+        let (&kind, id) = self.body.split_first()?;
+        let id = u64::from_le_bytes(*id.first_chunk()?);
+        (kind == HASH && (1..=ID_MAX).contains(&id)).then_some(id)
     }
 
     /// Column `index`; of fields the value of the one at that place.
@@ -206,6 +232,7 @@ impl<'a> Row<'a> {
             Kind::Value => (index == 0).then_some(self.body),
             Kind::Columns => self.part(index),
             Kind::Fields => self.part(index.checked_mul(2)?.checked_add(1)?),
+            Kind::Collection => None,
         }
     }
 
@@ -387,6 +414,31 @@ mod tests {
             encode_value(value, flags, expires_ms, &mut short);
             set_version(&mut short, 77);
             assert_eq!(short, long);
+        }
+    }
+
+    #[test]
+    fn a_header_has_a_known_type_and_an_id() {
+        let mut buf = RowBuf::new();
+        buf.collection(77);
+        buf.set_expires_ms(5);
+        let mut bytes = Vec::new();
+        buf.encode(3, &mut bytes);
+        assert_eq!(bytes.len(), buf.encoded_bytes());
+        let row = Row::check(&bytes).unwrap();
+        assert_eq!(
+            (row.kind(), row.collection(), row.expires_ms()),
+            (Kind::Collection, Some(77), 5)
+        );
+        assert_eq!((row.value(), row.columns(), row.column(0)), (&b""[..], 0, None));
+        for cut in 0..bytes.len() {
+            assert!(Row::check(&bytes[..cut]).is_none(), "cut at {cut}");
+        }
+        let at = bytes.len() - HEADER_BYTES;
+        for (at, byte) in [(at, 0), (at, 9), (at + 1, 0), (at + 8, 1)] {
+            let mut other = bytes.clone();
+            other[at] = byte;
+            assert!(Row::check(&other).is_none(), "{byte} at {at}");
         }
     }
 

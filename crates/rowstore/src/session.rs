@@ -159,7 +159,7 @@ impl<'a> Session<'a> {
         }
         let own = self.unreported_bytes.saturating_add(pending);
         let is_over = || memory.used().saturating_add(own) > memory.max();
-        while is_over() && self.core.sweep_dead() {}
+        while is_over() && self.core.sweep_garbage() {}
         if memory.evicts() && is_over() {
             // While it evicts, the pending bytes count as used.
             self.unreported_bytes += pending;

@@ -12,6 +12,7 @@ use crate::record::Record;
 use crate::recovery::{Progress, Recovered, Recovery, has_segments};
 use crate::session::Session;
 use crate::sweep::Sweep;
+use crate::user_keys::UserKeys;
 use crate::{Position, RowSession, Rows};
 use keyrack_store::{Durability, Error, Result};
 use keyrack_vfs::Fs;
@@ -117,7 +118,7 @@ impl RowStore {
     /// thread has a session with unflushed writes; [`Error::Io`](keyrack_store::Error::Io) if a
     /// session cannot log its writes.
     pub fn sweep(&self, now_ms: u64) -> Result<u64> {
-        while self.core.sweep_dead() {}
+        while self.core.sweep_garbage() {}
         let mut session = Session::new(&self.core);
         let (mut sweep, mut removed) = (Sweep::default(), 0);
         loop {
@@ -129,7 +130,7 @@ impl RowStore {
         }
     }
 
-    /// A session without a box.
+    /// A session under stored keys.
     pub(crate) fn own_session(&self) -> Session<'_> {
         Session::new(&self.core)
     }
@@ -161,7 +162,7 @@ impl RowStore {
 
 impl Rows for RowStore {
     fn session(&self) -> Result<Box<dyn RowSession + '_>> {
-        Ok(Box::new(self.own_session()))
+        Ok(Box::new(UserKeys { rows: self.own_session() }))
     }
 
     fn durability(&self) -> Durability {
@@ -183,6 +184,7 @@ impl Rows for RowStore {
         let tree = core.tree.stats();
         visit("rows", core.count() as f64);
         visit("dead_rows", core.dead_rows() as f64);
+        visit("elements", core.collections.rows() as f64);
         visit("volatile_rows", core.live_volatile().max(0) as f64);
         visit("memory_bytes", core.memory.used().max(0) as f64);
         visit("memory_max_bytes", core.options.memory_max as f64);

@@ -21,24 +21,31 @@
 //! group and a clear hold the locks of all sessions, so that the rows they find are the rows they
 //! replace.
 //!
+//! Keys are encoded as in the row store (see `keys`). The registry of collections is rebuilt by the
+//! scan that counts the rows.
+//!
 //! A value that is not a row was not written through this type. It is reported as corruption.
 
 mod core;
 mod counts;
 mod expiry;
+mod garbage;
+mod mark;
 mod session;
 mod sweep;
 mod writers;
 
 use self::core::{Core, count_rows};
+use crate::collections::Collections;
 use crate::notifier::Notifier;
+use crate::user_keys::UserKeys;
 use crate::{Position, RowSession, Rows};
 use expiry::Expiry;
 use keyrack_measure::wall::unix_ms;
 use keyrack_store::{Durability, Result, Store};
 use session::StoreSession;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use sweep::{Sweep, Sweeper};
 use writers::WriterLocks;
@@ -84,7 +91,9 @@ impl StoreRows {
         let mut clock = unix_ms() << VERSIONS_LOG2;
         let expiry = Arc::new(Expiry::new());
         let mut session = store.session()?;
-        let counts = count_rows(store.data_dir(), &mut *session, &mut |row| {
+        let is_marked = mark::escape_plain_keys(&mut *session)?;
+        let collections = Collections::default();
+        let counts = count_rows(store.data_dir(), &mut *session, &collections, &mut |_, row| {
             clock = clock.max(row.version());
             expiry.note(row.expires_ms());
         })?;
@@ -93,28 +102,33 @@ impl StoreRows {
         store.set_drop_filter(Arc::new(move |_, value| filter.is_swept(value)));
         let core = Arc::new(Core {
             clock: AtomicU64::new(clock),
-            keys: AtomicI64::new(counts.rows),
+            keys: AtomicI64::new(counts.keys),
             volatile: AtomicI64::new(counts.volatile),
             expired: AtomicU64::new(0),
             sweep_failures: AtomicU64::new(0),
             now_ms: AtomicU64::new(0),
             expiry,
+            collections,
+            is_marked: AtomicBool::new(is_marked),
             writers: WriterLocks::default(),
             notifier: Notifier::default(),
             group_bytes_max: store.info().batch_bytes_max.min(GROUP_BYTES_MAX),
             store,
         });
+        StoreSession::new(&core)?.remove_empty()?;
         let sweeper =
             if interval.is_zero() { None } else { Some(Sweeper::start(&core, interval)?) };
         Ok(StoreRows { sweeper, core })
     }
 
-    /// Removes all rows that have expired at `now_ms`. Returns how many. O(rows).
+    /// Removes the elements of removed collections, and then all rows that have expired at
+    /// `now_ms`. Returns how many expired. O(rows).
     ///
     /// # Errors
     /// As [`RowSession::remove`].
     pub fn sweep(&self, now_ms: u64) -> Result<u64> {
         let mut session = StoreSession::new(&self.core)?;
+        while session.sweep_orphan()? {}
         let (mut sweep, mut removed) = (Sweep::default(), 0);
         loop {
             let slice = sweep.slice(&mut session, now_ms)?;
@@ -128,7 +142,7 @@ impl StoreRows {
 
 impl Rows for StoreRows {
     fn session(&self) -> Result<Box<dyn RowSession + '_>> {
-        Ok(Box::new(StoreSession::new(&self.core)?))
+        Ok(Box::new(UserKeys { rows: StoreSession::new(&self.core)? }))
     }
 
     fn durability(&self) -> Durability {
@@ -146,7 +160,9 @@ impl Rows for StoreRows {
     fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         let core = &self.core;
         visit("rows", self.len() as f64);
-        visit("volatile_rows", core.volatile.load(Ordering::Relaxed).max(0) as f64);
+        visit("elements", core.collections.rows() as f64);
+        let volatile = core.volatile.load(Ordering::Relaxed) - core.collections.volatile();
+        visit("volatile_rows", volatile.max(0) as f64);
         visit("expired", core.expired.load(Ordering::Relaxed) as f64);
         visit("sweep_failures", core.sweep_failures.load(Ordering::Relaxed) as f64);
         core.store.stats(visit);

@@ -8,6 +8,7 @@
 //! would be gone, though the group never happened.
 
 use crate::core::Core;
+use crate::keys;
 use crate::session::Session;
 use crate::{Row, RowSession};
 use keyrack_store::Result;
@@ -79,12 +80,35 @@ impl Sweep {
         // a newer row.
         session.set_own_time(0);
         for (key, version) in due {
-            let is_removed =
-                session.remove_if(&key, |row| row.is_some_and(|row| row.version() == version))?;
+            let is_due = |row: Option<Row<'_>>| row.is_some_and(|row| row.version() == version);
+            let is_removed = match keys::element(&key) {
+                None => session.remove_if(&key, is_due)?,
+                Some((id, _)) => remove_element(core, session, id, &key, is_due)?,
+            };
             slice.removed += u64::from(is_removed);
         }
         session.flush()?;
         core.counts.expired.fetch_add(slice.removed, Ordering::Relaxed);
         Ok(slice)
     }
+}
+
+/// Removes an element, and the header if it was the last one.
+fn remove_element(
+    core: &Core,
+    session: &mut Session<'_>,
+    id: u64,
+    key: &[u8],
+    is_due: impl FnOnce(Option<Row<'_>>) -> bool,
+) -> Result<bool> {
+    let collection = core.collections.get(id);
+    // Without it the elements are removed as those of an orphan.
+    let Some(guard) = collection.as_ref().and_then(|collection| collection.lock()) else {
+        return Ok(false);
+    };
+    let is_removed = session.remove_if(key, is_due)?;
+    for header in core.collections.keys_if_empty(&guard) {
+        session.remove_if(&header, |row| row.is_some_and(|row| row.collection() == Some(id)))?;
+    }
+    Ok(is_removed)
 }

@@ -14,12 +14,13 @@
 //! A writer's step is a batch or a group: whatever of it is there, the whole of it is. Each writer
 //! has keys of its own, a session and so a log of its own, or shares a log with others.
 
-use crate::support::{Content, Held, content, open_with, with_logs};
+use crate::support::{Content, Held, content, open_with, set_element, with_logs};
 use keyrack_rowstore::{Options, RowSession, RowStore, Rows};
 use keyrack_store::Durability;
 use keyrack_testkit::camera::{self, Camera, Shot};
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, Fault, FaultPlan, Fs, Lie, MemFs, Operation};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -153,6 +154,40 @@ fn options(plan: Plan, draw: &mut Draw) -> Options {
     .with_segment_bytes([16 << 10, 64 << 10][draw.below(2)])
 }
 
+/// One write of a step.
+enum Write {
+    Put(Vec<u8>),
+    Remove,
+    /// Sets or removes an element by its name.
+    Element(Vec<u8>, Option<Vec<u8>>),
+}
+
+impl Write {
+    fn apply(&self, state: &mut Content, key: &[u8]) {
+        match self {
+            Write::Put(value) => {
+                let held = Held { flags: 3, expires_ms: 0, parts: vec![value.clone()] };
+                state.insert(key.to_vec(), held);
+            }
+            Write::Remove => drop(state.remove(key)),
+            Write::Element(name, value) => {
+                let old = state.remove(key).map_or_else(Vec::new, |held| held.parts);
+                let pairs = old.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+                let mut elements: BTreeMap<Vec<u8>, Vec<u8>> = pairs.collect();
+                match value {
+                    Some(value) => elements.insert(name.clone(), value.clone()),
+                    None => elements.remove(name),
+                };
+                if !elements.is_empty() {
+                    let parts = elements.into_iter().flat_map(|(name, value)| [name, value]);
+                    let parts = parts.collect();
+                    state.insert(key.to_vec(), Held { flags: 0, expires_ms: 0, parts });
+                }
+            }
+        }
+    }
+}
+
 /// One step of one writer: one batch, or one group, or writes that are not flushed yet.
 fn step(
     store: &RowStore,
@@ -167,14 +202,26 @@ fn step(
         let key = [&[letter(writer)][..], &vec![b'k'; draw.below(30)]].concat();
         let len = [0, 5, 60, 60, 700, 2600][draw.below(6)];
         let value = vec![draw.next() as u8; len];
-        let write = match draw.below(6) {
-            0 | 1 => None,
-            _ => Some(Held { flags: 3, expires_ms: 0, parts: vec![value] }),
+        let write = match draw.below(9) {
+            0 | 1 => Write::Remove,
+            2..=4 => {
+                Write::Element(vec![b'n'; draw.below(4)], (draw.below(3) > 0).then_some(value))
+            }
+            _ => Write::Put(value),
         };
-        match &write {
-            Some(held) => state.insert(key.clone(), held.clone()),
-            None => state.remove(&key),
+        let key = match &write {
+            // A collection has a key of its own, where a row may replace it.
+            Write::Element(..) => vec![letter(writer), b'h'],
+            _ if draw.below(12) == 0 => vec![letter(writer), b'h'],
+            _ => key,
         };
+        if let Write::Element(..) = &write
+            && state.get(&key).is_some_and(|held| held.flags == 3)
+        {
+            state.remove(&key);
+            writes.push((key.clone(), Write::Remove));
+        }
+        write.apply(&mut state, &key);
         writes.push((key, write));
     }
     // Only one writer can remove everything and know what is left.
@@ -193,8 +240,9 @@ fn step(
     }
     for (key, write) in &writes {
         match write {
-            Some(held) => drop(session.put(key, &held.parts[0], 3, 0).unwrap()),
-            None => drop(session.remove(key).unwrap()),
+            Write::Put(value) => drop(session.put(key, value, 3, 0).unwrap()),
+            Write::Remove => drop(session.remove(key).unwrap()),
+            Write::Element(name, value) => set_element(session, key, name, value.as_deref(), 0),
         }
     }
     if draw.below(5) == 0 {

@@ -1,6 +1,6 @@
 //! Files that are not what was written: a clean error with file and offset, or nothing lost.
 
-use crate::support::{Content, DIR, close, content, open, open_with, tiny};
+use crate::support::{Content, DIR, close, content, open, open_with, set_element, tiny};
 use keyrack_rowstore::{Options, Rows};
 use keyrack_store::Error;
 use keyrack_testkit::damage::directory;
@@ -21,10 +21,18 @@ fn build() -> (MemFs, Content) {
         session.put(&[n], &[n; 40], u32::from(n), 0).unwrap();
         session.flush().unwrap();
     }
+    for n in 0..20_u8 {
+        set_element(&mut *session, b"hash", &[n], Some(&[n; 10]), 0);
+        session.flush().unwrap();
+    }
     drop(session);
     store.checkpoint().unwrap();
     let mut session = store.session().unwrap();
     for n in 40..100_u8 {
+        if n < 60 {
+            let value = [n, 2, 3];
+            set_element(&mut *session, b"hash", &[n - 30], (n % 2 == 0).then_some(&value), 0);
+        }
         match n % 3 {
             0 => drop(session.remove(&[n])),
             _ => drop(session.put(&[n], &[n, 2, 3], 0, 0)),

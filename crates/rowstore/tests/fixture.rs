@@ -4,7 +4,7 @@
 //! second log that is not used any more. They are never written again: when a format changes, its
 //! version goes up, and another store joins them.
 
-use crate::support::{Content, DIR, close, content, open, tiny, with_logs};
+use crate::support::{Content, DIR, close, content, open, set_element, tiny, with_logs};
 use keyrack_rowstore::{Options, Rows};
 use keyrack_store::Update;
 use keyrack_testkit::damage::directory;
@@ -88,6 +88,50 @@ fn a_store_of_version_2_opens_and_goes_on() {
         }
     }
     opens_and_goes_on("store-2");
+}
+
+/// As [`build`], with a collection in the checkpoint and in the log, and with escaped keys.
+fn build_with_elements() -> (MemFs, Content) {
+    let (disk, _) = build();
+    let store = open(&disk, Options { threads: 1, ..with_logs(2) }.with_segment_bytes(16 << 10));
+    for round in 0..2_u8 {
+        let mut session = store.session().unwrap();
+        for n in 0..20_u8 {
+            let value = (n % 4 != round).then_some([n; 9]);
+            let value = value.as_ref().map(|value| &value[..]);
+            set_element(&mut *session, b"large", &[b'f', n], value, u64::from(n % 2) << 50);
+        }
+        session.put(&[0xff, 0xfe, round, 1], b"escaped", 0, 0).unwrap();
+        session.flush().unwrap();
+        drop(session);
+        if round == 0 {
+            store.checkpoint().unwrap();
+        }
+    }
+    let expected = content(&store);
+    close(store);
+    (disk, expected)
+}
+
+#[test]
+fn a_store_with_elements_opens_and_goes_on() {
+    let (disk, expected) = build_with_elements();
+    assert_eq!(expected[&b"large"[..]].parts.len(), 2 * 15);
+    if std::env::var_os("KEYRACK_REWRITE").is_some() {
+        for (path, bytes) in directory(&disk, Path::new(DIR)) {
+            let to = fixture("store-4").join(path.strip_prefix(DIR).unwrap());
+            RealFs.create_dir_all(to.parent().unwrap()).unwrap();
+            RealFs.write_atomic(&to, &bytes).unwrap();
+        }
+    }
+    let disk = load("store-4");
+    for logs in [2, 1, 3] {
+        let store = open(&disk, with_logs(logs));
+        assert!(content(&store) == expected, "{logs} logs");
+        store.checkpoint().unwrap();
+        close(store);
+    }
+    assert!(content(&open(&disk, tiny())) == expected);
 }
 
 fn opens_and_goes_on(name: &str) {

@@ -1,7 +1,7 @@
 //! What several tests do with a store.
 
-use keyrack_rowstore::{Options, Row, RowSession, RowStore, Rows};
-use keyrack_store::{Durability, Result};
+use keyrack_rowstore::{Options, Row, RowBuf, RowSession, RowStore, Rows};
+use keyrack_store::{Durability, Result, Update};
 use keyrack_vfs::{Fs, MemFs};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -62,17 +62,88 @@ pub(crate) fn close(store: RowStore) {
     Box::new(store).close().unwrap();
 }
 
-/// All rows, by a scan.
+/// All rows, by scans. The parts of a header are the names and values of its elements.
 pub(crate) fn content(rows: &dyn Rows) -> Content {
     let mut found = Content::new();
+    let mut headers = Vec::new();
     let mut session = rows.session().unwrap();
     session
         .scan(b"", None, &mut |key, row| {
             assert!(found.insert(key.to_vec(), Held::of(row)).is_none(), "{key:?} twice");
+            headers.extend(row.collection().map(|id| (key.to_vec(), id)));
             ControlFlow::Continue(())
         })
         .unwrap();
+    for (key, id) in headers {
+        let parts = elements(&mut *session, id);
+        let collection = session.collection(id).expect("a header has a collection");
+        assert_eq!(session.element_count(&collection), parts.len() as u64 / 2, "{key:?}");
+        assert!(!parts.is_empty(), "{key:?} has no elements");
+        found.get_mut(&key).unwrap().parts = parts;
+    }
     found
+}
+
+/// The names and values of the elements of a collection.
+pub(crate) fn elements(session: &mut dyn RowSession, id: u64) -> Vec<Vec<u8>> {
+    let mut parts: Vec<Vec<u8>> = Vec::new();
+    session
+        .scan_elements(id, (b"", None), false, &mut |name, row| {
+            assert!(parts.len() < 2 || *parts[parts.len() - 2] < *name, "{name:?} out of order");
+            parts.extend([name.to_vec(), row.value().to_vec()]);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    parts
+}
+
+/// The id in the header at `key`.
+pub(crate) fn id_of(session: &mut dyn RowSession, key: &[u8]) -> Option<u64> {
+    let mut id = None;
+    session.get(key, &mut |row| id = row.collection()).unwrap();
+    id
+}
+
+/// Sets or removes an element of the collection at `key`, which begins and ends with its elements.
+pub(crate) fn set_element(
+    session: &mut dyn RowSession,
+    key: &[u8],
+    name: &[u8],
+    value: Option<&[u8]>,
+    expires_ms: u64,
+) {
+    let mut set = |old: Option<Row<'_>>, new: &mut RowBuf| match value {
+        Some(value) => {
+            new.set_value(value);
+            new.set_expires_ms(expires_ms);
+            Update::Put
+        }
+        None if old.is_some() => Update::Remove,
+        None => Update::Keep,
+    };
+    let Some(id) = id_of(session, key) else {
+        if value.is_some() {
+            let collection = session.create_collection().unwrap();
+            session.update_element(collection.id(), name, &mut set).unwrap();
+            put_header(session, key, collection.id());
+        }
+        return;
+    };
+    let collection = session.collection(id).expect("a header has a collection");
+    let _guard = collection.lock().expect("a header keeps it alive");
+    session.update_element(id, name, &mut set).unwrap();
+    if session.element_count(&collection) == 0 {
+        session.remove(key).unwrap();
+    }
+}
+
+pub(crate) fn put_header(session: &mut dyn RowSession, key: &[u8], id: u64) {
+    session
+        .update(key, &mut |_, new| {
+            new.collection(id);
+            Update::Put
+        })
+        .unwrap();
 }
 
 pub(crate) fn get(session: &mut dyn RowSession, key: &[u8]) -> Option<Vec<u8>> {

@@ -13,6 +13,7 @@
 mod at_rest;
 mod checkpoint;
 mod clear;
+mod collections;
 mod concurrent;
 mod crash;
 mod damage;

@@ -9,12 +9,13 @@
 
 use keyrack_measure::Clock;
 use keyrack_net::{ClientMemory, LoopMemory, Verdict};
-use keyrack_rowstore::{ModelRows, Position, Row, RowBuf, RowSession, Rows};
+use keyrack_rowstore::{Collection, ModelRows, Position, Row, RowBuf, RowSession, Rows};
 use keyrack_server::redis::{Checkpoint, Connection, Context, Host, Local, Options, Shared};
 use keyrack_server::{Counted, ReaderSlots, Work};
 use keyrack_store::Update;
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Commands in a read of 64 KiB, more or less.
 const COMMANDS: usize = 1000;
@@ -77,6 +78,18 @@ impl RowSession for One {
         _: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> keyrack_store::Result<u64> {
         Ok(0)
+    }
+
+    fn create_collection(&mut self) -> keyrack_store::Result<Arc<Collection>> {
+        Err(keyrack_store::Error::usage("one row has no elements"))
+    }
+
+    fn collection(&self, _: u64) -> Option<Arc<Collection>> {
+        None
+    }
+
+    fn element_count(&self, _: &Collection) -> u64 {
+        0
     }
 
     fn clear(&mut self) -> keyrack_store::Result<()> {

@@ -14,12 +14,13 @@
 //! On a slow core of today a unit is less than a microsecond of an engine in memory
 //! (docs/serve.md, "Pauses").
 
-use keyrack_rowstore::{Position, Row, RowBuf, RowSession};
+use keyrack_rowstore::{Collection, Position, Row, RowBuf, RowSession};
 use keyrack_store::{Result, Update};
 use std::cell::Cell;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The units of a row that is written or removed: in memory, in the log, and in a group's own
 /// order.
@@ -161,6 +162,21 @@ fn counting<'v>(
     }
 }
 
+/// Counts what an update reads and writes.
+fn counting_update<'v>(
+    work: &'v Work,
+    decide: &'v mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
+) -> impl FnMut(Option<Row<'_>>, &mut RowBuf) -> Update + 'v {
+    move |row, new| {
+        let old_bytes = row.map_or(0, |row| row.bytes().len());
+        let change = decide(row, new);
+        let new_bytes = if change == Update::Put { new.encoded_bytes() } else { 0 };
+        let units = if change == Update::Keep { 1 } else { WRITE_UNITS };
+        work.add(units, old_bytes + new_bytes);
+        change
+    }
+}
+
 impl fmt::Debug for Counted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counted").field("work", &self.work).finish_non_exhaustive()
@@ -203,15 +219,7 @@ impl RowSession for Counted<'_> {
         key: &[u8],
         decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
-        let work = &*self.work;
-        self.rows.update(key, &mut |row, new| {
-            let old_bytes = row.map_or(0, |row| row.bytes().len());
-            let change = decide(row, new);
-            let new_bytes = if change == Update::Put { new.encoded_bytes() } else { 0 };
-            let units = if change == Update::Keep { 1 } else { WRITE_UNITS };
-            work.add(units, old_bytes + new_bytes);
-            change
-        })
+        self.rows.update(key, &mut counting_update(&self.work, decide))
     }
 
     fn put(&mut self, key: &[u8], value: &[u8], flags: u32, expires_ms: u64) -> Result<u64> {
@@ -242,6 +250,52 @@ impl RowSession for Counted<'_> {
     ) -> Result<u64> {
         self.work.add(1, 0);
         self.rows.scan_rev(low, high, &mut counting(&self.work, visit))
+    }
+
+    fn create_collection(&mut self) -> Result<Arc<Collection>> {
+        self.rows.create_collection()
+    }
+
+    fn collection(&self, id: u64) -> Option<Arc<Collection>> {
+        self.rows.collection(id)
+    }
+
+    fn element_count(&self, collection: &Collection) -> u64 {
+        self.rows.element_count(collection)
+    }
+
+    fn get_element(
+        &mut self,
+        id: u64,
+        name: &[u8],
+        visit: &mut dyn FnMut(Row<'_>),
+    ) -> Result<bool> {
+        self.work.add(1, 0);
+        let work = &*self.work;
+        self.rows.get_element(id, name, &mut |row| {
+            work.add(0, row.bytes().len());
+            visit(row);
+        })
+    }
+
+    fn update_element(
+        &mut self,
+        id: u64,
+        name: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
+    ) -> Result<u64> {
+        self.rows.update_element(id, name, &mut counting_update(&self.work, decide))
+    }
+
+    fn scan_elements(
+        &mut self,
+        id: u64,
+        range: (&[u8], Option<&[u8]>),
+        is_reverse: bool,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.work.add(1, 0);
+        self.rows.scan_elements(id, range, is_reverse, &mut counting(&self.work, visit))
     }
 
     fn count(&self) -> u64 {

@@ -3,12 +3,14 @@
 
 use std::ops::Range;
 
-use super::{HAS_CAS, HAS_EXPIRY, HAS_FLAGS, HEAD_BYTES, Kind, Marks, PROMISED, Row, STALE};
+use super::{
+    COLLECTION, HAS_CAS, HAS_EXPIRY, HAS_FLAGS, HASH, HEAD_BYTES, Kind, Marks, PROMISED, Row, STALE,
+};
 
 /// Bytes that a [`RowBuf`] keeps from one turn of its session to the next.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// A row being made. What it holds is set by one of `set_value`, `columns`, `fields`.
+/// A row being made. What it holds is set by one of `set_value`, `columns`, `fields`, `collection`.
 #[derive(Debug, Default)]
 pub struct RowBuf {
     kind: u8,
@@ -55,6 +57,11 @@ impl RowBuf {
         self.kept_bytes = 0;
     }
 
+    /// Whether it has columns or fields.
+    fn has_parts(&self) -> bool {
+        self.kind != 0 && self.kind != COLLECTION
+    }
+
     /// Bytes of all parts.
     fn data_bytes(&self) -> usize {
         self.data.len() + self.kept_bytes
@@ -95,6 +102,14 @@ impl RowBuf {
     pub fn fields(&mut self) {
         self.kind = 2;
         self.clear_parts();
+    }
+
+    /// Makes it the header of the collection with this id.
+    pub fn collection(&mut self, id: u64) {
+        self.kind = COLLECTION;
+        self.clear_parts();
+        self.data.push(HASH);
+        self.data.extend_from_slice(&id.to_le_bytes());
     }
 
     /// Adds a column.
@@ -162,7 +177,7 @@ impl RowBuf {
     /// Bytes that [`RowBuf::encode`] writes.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
-        let parts = if self.kind == 0 { 0 } else { 4 + 4 * self.ends.len() };
+        let parts = if self.has_parts() { 4 + 4 * self.ends.len() } else { 0 };
         let flags = if self.flags == 0 { 0 } else { 4 };
         let expiry = if self.expires_ms == 0 { 0 } else { 8 };
         let cas = if self.marks.cas == 0 { 0 } else { 8 };
@@ -210,7 +225,7 @@ impl RowBuf {
         if self.marks.cas != 0 {
             out.extend_from_slice(&self.marks.cas.to_le_bytes());
         }
-        if self.kind != 0 {
+        if self.has_parts() {
             let count = u32::try_from(self.ends.len()).expect("a row has fewer than 2^32 parts");
             out.extend_from_slice(&count.to_le_bytes());
             for end in &self.ends {

@@ -3,6 +3,7 @@
 use super::Session;
 use super::write::{Outcome, admit};
 use crate::group::{Found, Group, Wanted, decide_on};
+use crate::keys;
 use crate::memory::cost;
 use crate::row::{HEAD_BYTES, set_version};
 use crate::watermarks::hash;
@@ -100,7 +101,7 @@ impl Session<'_> {
         }
     }
 
-    /// Applies a batch, whose size was checked, as one record.
+    /// Applies a batch of user keys, whose size was checked, as one record.
     pub(crate) fn apply(&mut self, batch: &Batch) -> Result<Position> {
         self.flush()?;
         let added = batch.bytes() as i64 + cost(0, HEAD_BYTES) * batch.len() as i64;
@@ -108,8 +109,8 @@ impl Session<'_> {
         self.append_record()?;
         self.is_atomic = true;
         let outcome = batch.iter().try_for_each(|op| match op {
-            BatchOp::Put(key, value) => self.put(key, value, 0, 0).map(|_| ()),
-            BatchOp::Remove(key) => self.remove(key).map(|_| ()),
+            BatchOp::Put(key, value) => self.put(&keys::stored(key), value, 0, 0).map(|_| ()),
+            BatchOp::Remove(key) => self.remove(&keys::stored(key)).map(|_| ()),
         });
         self.is_atomic = false;
         outcome.and_then(|()| self.append_record())

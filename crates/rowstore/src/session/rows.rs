@@ -5,10 +5,11 @@ use super::{LogHandle, Session};
 use crate::group::{Found, Group, RecordSize};
 use crate::record::{RECORD_HEAD_BYTES, entry_bytes};
 use crate::row::encode_value;
-use crate::{Position, Row, RowBuf, RowSession};
+use crate::{Collection, Position, Row, RowBuf, RowSession};
 use keyrack_concurrent::pin;
 use keyrack_store::{Durability, Result, Update};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl RowSession for Session<'_> {
@@ -133,6 +134,19 @@ impl RowSession for Session<'_> {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64> {
         Ok(self.visit_range((low, high), true, visit))
+    }
+
+    fn create_collection(&mut self) -> Result<Arc<Collection>> {
+        self.core.collections.create()
+    }
+
+    fn collection(&self, id: u64) -> Option<Arc<Collection>> {
+        self.core.collections.get(id)
+    }
+
+    fn element_count(&self, collection: &Collection) -> u64 {
+        let pending = self.group.as_ref().map_or(0, |group| group.elements_added(collection.id()));
+        collection.len().saturating_add_signed(pending)
     }
 
     fn count(&self) -> u64 {

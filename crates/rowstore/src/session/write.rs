@@ -6,6 +6,7 @@
 //! ```
 
 use super::Session;
+use crate::collections::RowFacts;
 use crate::core::Core;
 use crate::error::out_of_memory;
 use crate::memory::cost;
@@ -46,29 +47,14 @@ struct Effect {
     bytes: i64,
     volatile: i64,
     is_new: bool,
+    /// Whether a header was added or removed.
+    is_header: bool,
 }
 
 impl Effect {
     /// A write that changes nothing.
     const fn none(outcome: Outcome) -> Self {
-        Effect { outcome, bytes: 0, volatile: 0, is_new: false }
-    }
-}
-
-/// What the row of a key takes, before or after a write.
-#[derive(Clone, Copy)]
-struct Footprint {
-    bytes: i64,
-    volatile: i64,
-}
-
-impl Footprint {
-    #[inline]
-    fn of(key: &[u8], row: Option<Row<'_>>) -> Self {
-        Footprint {
-            bytes: row.map_or(0, |row| cost(key.len(), row.bytes().len())),
-            volatile: i64::from(row.is_some_and(|row| row.expires_ms() != 0)),
-        }
+        Effect { outcome, bytes: 0, volatile: 0, is_new: false, is_header: false }
     }
 }
 
@@ -101,17 +87,21 @@ impl Write<'_> {
     }
 
     fn remove(&self, old: Option<Row<'_>>, record: &mut Record) -> Effect {
-        let (version, old) = (self.next_version(old), Footprint::of(self.key, old));
+        let version = self.next_version(old);
+        let is_header = self.report(old, None);
+        let old = RowFacts::of(self.key, old.as_ref());
         self.core.watermarks.raise(self.hash, version);
         record.remove(self.entry, version);
         let (bytes, volatile) = (-old.bytes, -old.volatile);
-        Effect { outcome: Outcome::Removed(version), bytes, volatile, is_new: false }
+        let outcome = Outcome::Removed(version);
+        Effect { outcome, bytes, volatile, is_new: false, is_header }
     }
 
     #[inline]
     fn put(&self, old: Option<Row<'_>>, is_dead: bool, record: &mut Record) -> Effect {
         let (version, is_new) = (self.next_version(old), old.is_none());
-        let old = Footprint::of(self.key, old);
+        let live = old.filter(|_| !is_dead);
+        let old = RowFacts::of(self.key, old.as_ref());
         let row_bytes = record.row_bytes(self.entry);
         let new_bytes = cost(self.key.len(), row_bytes);
         // The row of a group was admitted when it was written into the group.
@@ -128,8 +118,20 @@ impl Write<'_> {
         if is_dead {
             self.core.cleared.forget(old.bytes, old.volatile);
         }
+        let is_header = self.report(live, Some(row));
         let bytes = new_bytes - old.bytes;
-        Effect { outcome: Outcome::Written(version), bytes, volatile, is_new }
+        Effect { outcome: Outcome::Written(version), bytes, volatile, is_new, is_header }
+    }
+
+    /// Reports the change of a row to the registry of collections. Returns whether a header was
+    /// added or removed.
+    #[inline]
+    fn report(&self, old: Option<Row<'_>>, new: Option<Row<'_>>) -> bool {
+        let facts = |row: Option<Row<'_>>| RowFacts::of(self.key, row.as_ref());
+        let (before, after) = (facts(old), facts(new));
+        self.core.collections.save(self.key, old.as_ref());
+        self.core.collections.note(self.key, before, after);
+        before.collection != after.collection
     }
 }
 
@@ -233,6 +235,9 @@ impl Session<'_> {
                 }
                 return;
             }
+        }
+        if effect.is_header && self.core.collections.has_queued() {
+            self.core.notifier.notify_sweeper();
         }
         self.add_memory(effect.bytes);
         if effect.volatile != 0 && self.core.memory.add_volatile(effect.volatile) {

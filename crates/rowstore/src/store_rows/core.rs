@@ -4,12 +4,13 @@ use super::counts::RowCounts;
 use super::expiry::Expiry;
 use super::writers::WriterLocks;
 use crate::Row;
+use crate::collections::{Collections, RowFacts};
 use crate::notifier::Notifier;
 use keyrack_store::{Batch, Error, Result, Session, Store};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// The state that sessions and the sweeper share.
 pub(super) struct Core {
@@ -24,6 +25,9 @@ pub(super) struct Core {
     /// The time that a session has set last.
     pub(super) now_ms: AtomicU64,
     pub(super) expiry: Arc<Expiry>,
+    pub(super) collections: Collections,
+    /// Whether the store has the mark of escaped keys.
+    pub(super) is_marked: AtomicBool,
     pub(super) writers: WriterLocks,
     pub(super) notifier: Notifier,
     pub(super) group_bytes_max: usize,
@@ -39,9 +43,18 @@ impl Core {
         }
     }
 
-    /// Adds the effect of a write to the counts. The locks of the writers order the additions.
+    /// Counts the write of a row. The locks of the writers order the additions.
+    pub(super) fn note(&self, key: &[u8], old: RowFacts, new: RowFacts) {
+        self.collections.note(key, old, new);
+        if old.collection != new.collection && self.collections.has_queued() {
+            self.notifier.notify_sweeper();
+        }
+        self.add(RowCounts::of(key, new).since(RowCounts::of(key, old)));
+    }
+
+    /// Counts elements that were removed, as a change below 0.
     pub(super) fn add(&self, change: RowCounts) {
-        self.keys.fetch_add(change.rows, Ordering::Relaxed);
+        self.keys.fetch_add(change.keys, Ordering::Relaxed);
         let before = self.volatile.fetch_add(change.volatile, Ordering::Relaxed);
         if before <= 0 && before + change.volatile > 0 {
             self.notifier.notify_sweeper();
@@ -55,17 +68,19 @@ impl Core {
     }
 }
 
-/// Counts the rows, and passes each to `visit`.
+/// Counts the rows, registers their collections, and passes each to `visit`.
 pub(super) fn count_rows(
     dir: Option<&Path>,
     session: &mut dyn Session,
-    visit: &mut dyn FnMut(Row<'_>),
+    collections: &Collections,
+    visit: &mut dyn FnMut(&[u8], Row<'_>),
 ) -> Result<RowCounts> {
     let (mut counts, mut bad) = (RowCounts::default(), None);
     session.scan(b"", None, &mut |key, value| match Row::check(value) {
         Some(row) => {
-            counts += RowCounts::of(Some(row));
-            visit(row);
+            counts += RowCounts::of(key, RowFacts::of(key, Some(&row)));
+            collections.load(key, &row);
+            visit(key, row);
             ControlFlow::Continue(())
         }
         None => {

@@ -1,22 +1,21 @@
 //! Counts of rows.
 
-use crate::Row;
+use crate::collections::RowFacts;
+use crate::keys;
 use std::ops::{AddAssign, SubAssign};
 
-/// The number of rows, and of those with an expiry; or the change of both.
+/// The number of keys, and of rows with an expiry; or the change of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowCounts {
-    pub(super) rows: i64,
+    pub(super) keys: i64,
     pub(super) volatile: i64,
 }
 
 impl RowCounts {
-    /// The counts of one key.
-    pub(super) fn of(row: Option<Row<'_>>) -> Self {
-        row.map_or_else(RowCounts::default, |row| RowCounts {
-            rows: 1,
-            volatile: i64::from(row.expires_ms() != 0),
-        })
+    /// The counts of one row. An element is no key.
+    pub(super) fn of(key: &[u8], facts: RowFacts) -> Self {
+        let keys = if keys::is_element(key) { 0 } else { facts.rows };
+        RowCounts { keys, volatile: facts.volatile }
     }
 
     /// The change from `before` to these counts.
@@ -28,14 +27,14 @@ impl RowCounts {
 
 impl AddAssign for RowCounts {
     fn add_assign(&mut self, other: RowCounts) {
-        self.rows += other.rows;
+        self.keys += other.keys;
         self.volatile += other.volatile;
     }
 }
 
 impl SubAssign for RowCounts {
     fn sub_assign(&mut self, other: RowCounts) {
-        self.rows -= other.rows;
+        self.keys -= other.keys;
         self.volatile -= other.volatile;
     }
 }

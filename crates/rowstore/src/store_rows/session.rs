@@ -2,19 +2,23 @@
 
 use super::core::{Core, count_rows, entry_bytes, not_a_row};
 use super::counts::RowCounts;
+use super::mark::{self, MARK};
 use super::writers::{WriterLock, lock};
+use crate::collections::RowFacts;
 use crate::group::{Found, Group, RecordSize, Wanted, decide_on};
+use crate::keys;
 use crate::row::set_version;
-use crate::{Position, Row, RowBuf, RowSession};
+use crate::{Collection, Position, Row, RowBuf, RowSession};
 use keyrack_store::{Batch, Result, Session, Update};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) struct StoreSession<'a> {
     pub(super) core: &'a Core,
     pub(super) session: Box<dyn Session + 'a>,
-    writer: WriterLock,
+    pub(super) writer: WriterLock,
     now_ms: u64,
     row: RowBuf,
     group: Option<Group>,
@@ -44,6 +48,7 @@ impl<'a> StoreSession<'a> {
         decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
         self.group.as_ref().map_or(Ok(()), Group::check)?;
+        self.mark(key)?;
         let (core, now_ms, dir) = (self.core, self.now_ms, self.dir());
         let Some(group) = &mut self.group else { return Ok(0) };
         let decision = match group.find(key) {
@@ -72,49 +77,55 @@ impl<'a> StoreSession<'a> {
     }
 
     /// As [`RowSession::update`], but `decide` also sees an expired row.
-    fn update_stored(
+    pub(super) fn update_stored(
         &mut self,
         key: &[u8],
         decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
     ) -> Result<u64> {
+        self.mark(key)?;
         let (core, new, dir) = (self.core, &mut self.row, self.core.store.data_dir());
-        let (mut version, mut is_bad) = (0, false);
-        let (mut before, mut after) = (RowCounts::default(), RowCounts::default());
+        let (mut version, mut is_bad, mut is_written) = (0, false, false);
+        let (mut before, mut after) = (RowFacts::default(), RowFacts::default());
         let _held = lock(&self.writer);
         let outcome = self.session.update(key, &mut |old, out| {
-            (version, is_bad) = (0, false);
+            (version, is_bad, is_written) = (0, false, false);
             new.clear();
             let row = old.and_then(Row::check);
             if old.is_some() && row.is_none() {
                 is_bad = true;
                 return Update::Keep;
             }
-            before = RowCounts::of(row);
+            before = RowFacts::of(key, row.as_ref());
             after = before;
             match decide(row, new) {
                 Update::Keep => Update::Keep,
                 Update::Remove if old.is_none() => Update::Keep,
                 Update::Remove => {
-                    after = RowCounts::default();
+                    core.collections.save(key, row.as_ref());
+                    after = RowFacts::default();
                     Update::Remove
                 }
                 Update::Put => {
                     version = core.version_after(row.map_or(0, |row| row.version()));
                     new.encode_over(row.as_ref(), 0, out);
                     set_version(out, version);
+                    core.collections.save(key, row.as_ref());
                     let row = Row::of(out);
                     core.expiry.note(row.expires_ms());
-                    after = RowCounts::of(Some(row));
+                    after = RowFacts::of(key, Some(&row));
+                    is_written = true;
                     Update::Put
                 }
             }
         });
         if outcome.is_err() && before != after {
             // The store has either the old row or the new one.
-            let found = counts_of(&mut *self.session, dir, &[key]);
-            after = found.unwrap_or(before);
+            let found = facts_of(&mut *self.session, dir, &[key], &mut |_, _| {});
+            after = found.map_or(before, |found| found[0]);
         }
-        core.add(after.since(before));
+        if is_written || before != after {
+            core.note(key, before, after);
+        }
         outcome?;
         if is_bad { Err(not_a_row(dir, key)) } else { Ok(version) }
     }
@@ -134,33 +145,57 @@ impl<'a> StoreSession<'a> {
         let session = &mut *self.session;
         core.writers.exclusive(|| {
             let keys: Vec<&[u8]> = group.writes().map(|(key, _)| key).collect();
-            let mut wanted = RowCounts::default();
-            for row in group.writes().filter_map(|(_, row)| row).map(Row::of) {
-                core.expiry.note(row.expires_ms());
-                wanted += RowCounts::of(Some(row));
-            }
+            let wanted: Vec<RowFacts> = group
+                .writes()
+                .map(|(key, row)| {
+                    let row = row.map(Row::of);
+                    row.inspect(|row| core.expiry.note(row.expires_ms()));
+                    RowFacts::of(key, row.as_ref())
+                })
+                .collect();
+            let note = |before: &[RowFacts], after: &[RowFacts]| {
+                for (key, (before, after)) in keys.iter().zip(before.iter().zip(after)) {
+                    core.note(key, *before, *after);
+                }
+            };
             if !group.is_cleared() {
-                let before = counts_of(session, dir, &keys)?;
+                let before = facts_of(session, dir, &keys, &mut |key, row| {
+                    core.collections.save(key, row.as_ref());
+                })?;
                 let outcome = session.apply(&batch);
-                let after = match &outcome {
-                    Ok(()) => wanted,
+                match &outcome {
+                    Ok(()) => note(&before, &wanted),
                     // All of it was applied, or none.
-                    Err(_) => counts_of(session, dir, &keys).unwrap_or(before),
-                };
-                core.add(after.since(before));
+                    Err(_) => {
+                        let after = facts_of(session, dir, &keys, &mut |_, _| {});
+                        note(&before, after.as_ref().unwrap_or(&before));
+                    }
+                }
                 return outcome;
             }
-            let before = RowCounts {
-                rows: core.keys.load(Ordering::Relaxed),
-                volatile: core.volatile.load(Ordering::Relaxed),
-            };
+            if core.is_marked.load(Ordering::Acquire) {
+                batch.put(MARK, &mark::row());
+            }
             let outcome = session.replace_all(&batch);
-            let after = match &outcome {
-                Ok(()) => wanted,
+            let counts = match &outcome {
+                Ok(()) => {
+                    core.collections.clear();
+                    Ok(RowCounts::default())
+                }
                 // Some rows may be removed.
-                Err(_) => count_rows(dir, session, &mut |_| {}).unwrap_or(before),
+                Err(_) => {
+                    core.collections.forget_counts();
+                    count_rows(dir, session, &core.collections, &mut |_, _| {})
+                }
             };
-            core.add(after.since(before));
+            if let Ok(counts) = counts {
+                core.keys.store(counts.keys, Ordering::Relaxed);
+                core.volatile.store(counts.volatile, Ordering::Relaxed);
+            }
+            if outcome.is_ok() {
+                note(&vec![RowFacts::default(); keys.len()], &wanted);
+            }
+            core.notifier.notify_sweeper();
             outcome
         })
     }
@@ -216,8 +251,35 @@ impl<'a> StoreSession<'a> {
         bad.map_or(Ok(visited), Err)
     }
 
-    /// Removes the row of `key` if it has expired. Returns whether it did.
+    /// Writes the mark of escaped keys before a reserved key.
+    #[inline]
+    fn mark(&mut self, key: &[u8]) -> Result<()> {
+        if keys::is_reserved(key) { mark::mark(self.core, &mut *self.session) } else { Ok(()) }
+    }
+
+    /// Removes the row of `key` if it has expired, and the header of a collection with its last
+    /// element. Returns whether the row was removed.
     pub(super) fn remove_expired(&mut self, key: &[u8], now_ms: u64) -> Result<bool> {
+        let Some((id, _)) = keys::element(key) else { return self.remove_if_expired(key, now_ms) };
+        let collection = self.core.collections.get(id);
+        // Without it the elements are removed as those of an orphan.
+        let Some(guard) = collection.as_ref().and_then(|collection| collection.lock()) else {
+            return Ok(false);
+        };
+        let is_removed = self.remove_if_expired(key, now_ms)?;
+        for header in self.core.collections.keys_if_empty(&guard) {
+            self.update_stored(
+                &header,
+                &mut |row, _| match row.and_then(|row| row.collection()) {
+                    Some(found) if found == id => Update::Remove,
+                    _ => Update::Keep,
+                },
+            )?;
+        }
+        Ok(is_removed)
+    }
+
+    fn remove_if_expired(&mut self, key: &[u8], now_ms: u64) -> Result<bool> {
         let mut is_removed = false;
         self.update_stored(key, &mut |row, _| {
             is_removed = row.is_some_and(|row| row.is_expired(now_ms));
@@ -232,17 +294,23 @@ impl<'a> StoreSession<'a> {
     }
 }
 
-/// The counts of the rows under these keys.
-fn counts_of(session: &mut dyn Session, dir: Option<&Path>, keys: &[&[u8]]) -> Result<RowCounts> {
-    let (mut counts, mut bad) = (RowCounts::default(), None);
+/// The facts about the rows under these keys; `visit` gets the rows.
+fn facts_of(
+    session: &mut dyn Session,
+    dir: Option<&Path>,
+    keys: &[&[u8]],
+    visit: &mut dyn FnMut(&[u8], Option<Row<'_>>),
+) -> Result<Vec<RowFacts>> {
+    let (mut facts, mut bad) = (vec![RowFacts::default(); keys.len()], None);
     session.multi_get(keys, &mut |index, value| {
         let row = value.and_then(Row::check);
         if value.is_some() && row.is_none() {
             bad = Some(not_a_row(dir, keys[index]));
         }
-        counts += RowCounts::of(row);
+        facts[index] = RowFacts::of(keys[index], row.as_ref());
+        visit(keys[index], row);
     })?;
-    bad.map_or(Ok(counts), Err)
+    bad.map_or(Ok(facts), Err)
 }
 
 impl RowSession for StoreSession<'_> {
@@ -330,6 +398,20 @@ impl RowSession for StoreSession<'_> {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<u64> {
         self.visit_range((low, high), true, visit)
+    }
+
+    fn create_collection(&mut self) -> Result<Arc<Collection>> {
+        mark::mark(self.core, &mut *self.session)?;
+        self.core.collections.create()
+    }
+
+    fn collection(&self, id: u64) -> Option<Arc<Collection>> {
+        self.core.collections.get(id)
+    }
+
+    fn element_count(&self, collection: &Collection) -> u64 {
+        let pending = self.group.as_ref().map_or(0, |group| group.elements_added(collection.id()));
+        collection.len().saturating_add_signed(pending)
     }
 
     fn count(&self) -> u64 {

@@ -22,6 +22,9 @@ const SLICE_ROWS: u64 = 4096;
 /// The bytes of keys and values after which a slice ends.
 const SLICE_BYTES: usize = 4 << 20;
 
+/// The pause between two slices of orphans.
+const SLICE_PAUSE: Duration = Duration::from_millis(1);
+
 /// The progress of a round.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
@@ -139,7 +142,11 @@ impl Drop for Sweeper {
 
 fn run(core: &Core, interval: Duration) {
     let mut sweep = Sweep::default();
-    while core.notifier.wait_for_sweep(interval, || core.volatile.load(Ordering::Relaxed) > 0) {
+    let has_work = || core.volatile.load(Ordering::Relaxed) > 0 || core.collections.has_queued();
+    while core.notifier.wait_for_sweep(interval, has_work) {
+        if sweep_orphans(core).is_err() {
+            core.sweep_failures.fetch_add(1, Ordering::Relaxed);
+        }
         let now_ms = core.now_ms.load(Ordering::Relaxed);
         if !sweep.is_under_way() && !core.expiry.is_due(now_ms) {
             continue;
@@ -160,4 +167,18 @@ fn slices(core: &Core, sweep: &mut Sweep, now_ms: u64) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Removes all orphans that can be removed now.
+fn sweep_orphans(core: &Core) -> Result<()> {
+    if !core.collections.has_queued() {
+        return Ok(());
+    }
+    let mut session = StoreSession::new(core)?;
+    while session.sweep_orphan()? {
+        if !core.notifier.pause(SLICE_PAUSE) {
+            break;
+        }
+    }
+    Ok(())
 }

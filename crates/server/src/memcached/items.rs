@@ -194,7 +194,7 @@ impl<'a> Item<'a> {
 
 /// The row as an item, if it is one.
 pub(crate) fn visible(row: Option<Row<'_>>) -> Option<Row<'_>> {
-    row.filter(|row| row.kind() != Kind::Fields)
+    row.filter(|row| !matches!(row.kind(), Kind::Fields | Kind::Collection))
 }
 
 /// Stores, a value of at most `value_bytes_max`.

@@ -161,6 +161,7 @@ pub(crate) fn copy_row(row: &Row<'_>, buf: &mut RowBuf) {
                 .filter_map(|index| row.field(index))
                 .for_each(|(name, value)| buf.push_field(name, value));
         }
+        Kind::Collection => buf.collection(row.collection().expect("a header has an id")),
     }
     buf.keep_attributes(row);
 }

@@ -2,12 +2,13 @@
 
 use crate::redis::tool::{Loop, Site, draw};
 use keyrack_net::Verdict;
-use keyrack_rowstore::{Position, Row, RowBuf, RowSession};
+use keyrack_rowstore::{Collection, Position, Row, RowBuf, RowSession};
 use keyrack_server::redis::Options;
 use keyrack_store::Update;
 use keyrack_testkit::random::seed_or;
 use keyrack_workload::Rng;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 fn pipeline() -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -127,6 +128,50 @@ impl RowSession for Backwards<'_> {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> keyrack_store::Result<u64> {
         self.0.scan_rev(low, high, visit)
+    }
+
+    fn create_collection(&mut self) -> keyrack_store::Result<Arc<Collection>> {
+        self.0.create_collection()
+    }
+
+    fn collection(&self, id: u64) -> Option<Arc<Collection>> {
+        self.0.collection(id)
+    }
+
+    fn element_count(&self, collection: &Collection) -> u64 {
+        self.0.element_count(collection)
+    }
+
+    fn get_element(
+        &mut self,
+        id: u64,
+        name: &[u8],
+        visit: &mut dyn FnMut(Row<'_>),
+    ) -> keyrack_store::Result<bool> {
+        self.0.get_element(id, name, visit)
+    }
+
+    fn update_element(
+        &mut self,
+        id: u64,
+        name: &[u8],
+        decide: &mut dyn FnMut(Option<Row<'_>>, &mut RowBuf) -> Update,
+    ) -> keyrack_store::Result<u64> {
+        self.0.update_element(id, name, &mut |row, buf| {
+            let mut first = RowBuf::new();
+            decide(row, &mut first);
+            decide(row, buf)
+        })
+    }
+
+    fn scan_elements(
+        &mut self,
+        id: u64,
+        range: (&[u8], Option<&[u8]>),
+        is_reverse: bool,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> keyrack_store::Result<u64> {
+        self.0.scan_elements(id, range, is_reverse, visit)
     }
 
     fn clear(&mut self) -> keyrack_store::Result<()> {

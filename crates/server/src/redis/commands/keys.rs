@@ -139,6 +139,7 @@ pub(crate) fn object_encoding(call: &mut Call<'_>) -> Done {
             Kind::Value if integer(row.value()).is_some() => b"int",
             Kind::Value if row.value().len() <= 44 => b"embstr",
             Kind::Value => b"raw",
+            Kind::Collection => b"hashtable",
             Kind::Columns | Kind::Fields => {
                 let hash = Hash::of(Some(row))?;
                 let mut fields = hash.iter().flat_map(Hash::fields);

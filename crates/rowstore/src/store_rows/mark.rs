@@ -1,0 +1,66 @@
+//! The mark of escaped keys: a row under a key that is no user key.
+//!
+//! An earlier version stored every user key as it was. So a key that begins with the reserved bytes
+//! is escaped or an element if the store has the mark, and a plain user key otherwise. The mark is
+//! written before the first reserved key, and a store without reserved keys never gets it.
+
+use super::core::Core;
+use crate::keys;
+use crate::row::encode_value;
+use keyrack_store::{Batch, Result, Session};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// The key of the mark.
+pub(super) const MARK: &[u8] = &[0xff, 0xfe, 1];
+
+/// The row of the mark.
+pub(super) fn row() -> Vec<u8> {
+    let mut row = Vec::new();
+    encode_value(b"1", 0, 0, &mut row);
+    row
+}
+
+/// Escapes the user keys of an earlier version. Returns whether the store has the mark.
+pub(super) fn escape_plain_keys(session: &mut dyn Session) -> Result<bool> {
+    if session.get(MARK, &mut |_| {})? {
+        return Ok(true);
+    }
+    let mut batch = Batch::new();
+    session.scan(&MARK[..2], None, &mut |key, value| {
+        if !keys::is_reserved(key) {
+            return ControlFlow::Break(());
+        }
+        batch.remove(key);
+        batch.put(&keys::stored(key), value);
+        ControlFlow::Continue(())
+    })?;
+    if batch.is_empty() {
+        return Ok(false);
+    }
+    // A plain key may be the escaped form of another: the puts come last.
+    let mut all = Batch::new();
+    let removed = batch.iter().filter_map(|op| match op {
+        keyrack_store::BatchOp::Remove(key) => Some(key.to_vec()),
+        keyrack_store::BatchOp::Put(..) => None,
+    });
+    removed.for_each(|key| all.remove(&key));
+    for op in batch.iter() {
+        if let keyrack_store::BatchOp::Put(key, value) = op {
+            all.put(key, value);
+        }
+    }
+    all.put(MARK, &row());
+    session.apply(&all)?;
+    Ok(true)
+}
+
+/// Writes the mark, unless the store has it.
+#[inline]
+pub(super) fn mark(core: &Core, session: &mut dyn Session) -> Result<()> {
+    if !core.is_marked.load(Ordering::Acquire) {
+        session.put(MARK, &row())?;
+        core.is_marked.store(true, Ordering::Release);
+    }
+    Ok(())
+}
