@@ -28,7 +28,7 @@ use crate::redis::counters::bump;
 use crate::redis::execute::{handle_request, refuse};
 use crate::redis::fault::Fault;
 use crate::redis::shared::{Options, Shared};
-use crate::redis::state::State;
+use crate::redis::state::{Replies, State};
 use crate::redis::table;
 
 /// One client's connection.
@@ -112,7 +112,9 @@ impl Connection {
     #[cold]
     fn give_up_task(&mut self, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> bool {
         let state = &mut self.state;
-        if state.task.take().is_some() {
+        let task = state.task.take();
+        state.is_closing |= task.as_ref().is_some_and(|task| task.work.has_begun_reply());
+        if task.is_some() && !state.is_closing {
             let place = output.len();
             state.fail(cx.counters(), &Fault::MEMORY, output, place);
             state.drop_unwanted_reply(output, place);
@@ -137,6 +139,9 @@ impl Connection {
         let start = output.len();
         if !go_on(state, cx, output) {
             return Verdict::Again;
+        }
+        if state.is_closing {
+            return Verdict::Close;
         }
         let mut run = Run::new();
         let options = &cx.shared.options;
@@ -269,7 +274,10 @@ fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> b
         task.spent_ns += ctx.local.spent(ctx.counters(), index, began);
     }
     if let Ok(false) = sliced {
-        output.truncate(place);
+        if !task.work.has_begun_reply() || state.replies != Replies::All {
+            output.truncate(place);
+        }
+        ctx.work.add(0, output.len() - place);
         state.task = Some(task);
         return false;
     }
@@ -282,6 +290,12 @@ fn go_on(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec<u8>) -> b
     }
     match sliced {
         Ok(_) => {}
+        Err(_) if task.work.has_begun_reply() => {
+            // The client has a part of the reply, which cannot be completed.
+            output.truncate(place);
+            bump(&ctx.counters().failed, 1);
+            state.is_closing = true;
+        }
         Err(fault) => state.fail(ctx.counters(), &fault, output, place),
     }
     state.drop_unwanted_reply(output, place);

@@ -38,7 +38,10 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
         }
         ctx.rows.begin_group()?;
         let work = ctx.work;
-        let Some(()) = work.limited(units_max, || run_all(state, &mut ctx, &queue, output)) else {
+        state.is_executing = true;
+        let done = work.limited(units_max, || run_all(state, &mut ctx, &queue, output));
+        state.is_executing = false;
+        let Some(()) = done else {
             ctx.rows.cancel_group();
             return Err(Fault::too_much_work(units_max).aborting());
         };

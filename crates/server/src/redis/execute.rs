@@ -12,7 +12,7 @@ use crate::redis::exec::exec;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::shown::Shown;
 use crate::redis::slowlog::shortened;
-use crate::redis::state::State;
+use crate::redis::state::{Replies, State};
 use crate::redis::table;
 
 /// Executes, queues or refuses one request. `last` becomes its command.
@@ -59,7 +59,12 @@ pub(crate) fn handle_request(
             refuse(state, cx, fault, output);
         }
     }
-    state.drop_unwanted_reply(output, place);
+    if state.task.is_none() {
+        state.drop_unwanted_reply(output, place);
+    } else if state.replies != Replies::All {
+        // It counts at the end of the task.
+        output.truncate(place);
+    }
 }
 
 /// Notes how long a command took.
@@ -123,12 +128,30 @@ fn run(
     if command.is(RUNS_QUEUE) {
         return exec(state, cx, output);
     }
+    if command.is(EXCLUSIVE) {
+        match run_exclusive(state, cx, found, args, output) {
+            // COPY of a large hash, which would take long: in slices.
+            Err(Fault::Large(_)) => {}
+            done => return done,
+        }
+    }
+    let (_, ctx) = cx.split();
+    let reply = Writer::new(output, state.protocol());
+    let mut call = Call { command, args, reply, ctx, state, is_whole: false };
+    (found.run)(&mut call)
+}
+
+/// Executes a command over several keys while no other loop serves requests.
+fn run_exclusive(
+    state: &mut State,
+    cx: &mut Context<'_, '_>,
+    found: Resolved,
+    args: Request<'_, '_>,
+    output: &mut Vec<u8>,
+) -> Done {
+    let command = found.command;
     let (reader, mut ctx) = cx.split();
     let reply = Writer::new(output, state.protocol());
-    if !command.is(EXCLUSIVE) {
-        let mut call = Call { command, args, reply, ctx, state, is_whole: false };
-        return (found.run)(&mut call);
-    }
     let units_max = ctx.shared.options.transaction_work_max;
     reader.exclusive(|| {
         ctx.rows.begin_group()?;

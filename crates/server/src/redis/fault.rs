@@ -17,6 +17,10 @@ pub(crate) enum Fault {
     Made(String),
     /// The store's error.
     Store(Error),
+    /// The row is the header of the large hash with this id. Commands on hashes go on from it.
+    Large(u64),
+    /// The hash has to become large first.
+    Grown,
 }
 
 impl From<Error> for Fault {
@@ -52,6 +56,8 @@ impl Fault {
     pub(crate) const EXEC_ABORT: Fault =
         Fault::Text("EXECABORT Transaction discarded because of previous errors.");
     pub(crate) const PATTERN: Fault = Fault::Text("ERR the pattern takes too many steps to match");
+    pub(crate) const BUSY_HASH: Fault =
+        Fault::Text("ERR other clients replace the hash all the time; try again");
     pub(crate) const MEMORY: Fault =
         Fault::Text("ERR out of memory: connections hold what --clients-memory-max allows");
     pub(crate) const REPLY_TOO_LARGE: Fault =
@@ -113,6 +119,8 @@ impl Fault {
                 visit(format!("MISCONF {error}").as_bytes())
             }
             Fault::Store(error) => visit(format!("ERR {error}").as_bytes()),
+            Fault::Large(id) => panic!("the large hash {id} reached a command that has no fields"),
+            Fault::Grown => panic!("the hash that became large was not written"),
         }
     }
 }

@@ -3,12 +3,13 @@
 //! ```text
 //!   Fields    a: 1, b: 2         the fields, in the order of their names
 //!   Columns   [1, 2]             fields called 0, 1, ... in the order of their numbers
+//!   Collection                   a large hash, whose fields are rows of their own: `large`
 //!   Value     1                  no hash: WRONGTYPE
 //! ```
 //!
 //! A write of a field merges the old fields with the new ones, both in order, into a new row. That
-//! is linear in the size of the hash: hashes are rows, and a row is written as a whole. A row of
-//! columns becomes one of fields thereby.
+//! is linear in the size of the hash, which is small. A row of columns becomes one of fields
+//! thereby.
 
 use std::ops::Range;
 
@@ -42,11 +43,13 @@ impl std::ops::Deref for Name<'_> {
 }
 
 impl<'r> Hash<'r> {
-    /// The hash that a row is, if there is a row.
+    /// The hash that a row is, if there is a row. [`Fault::Large`] for a header.
     pub(crate) fn of(row: Option<Row<'r>>) -> Result<Option<Self>, Fault> {
-        match row {
-            Some(row) if row.kind() == Kind::Value => Err(Fault::WRONG_TYPE),
-            row => Ok(row.map(|row| Hash { row })),
+        let Some(row) = row else { return Ok(None) };
+        match (row.kind(), row.collection()) {
+            (Kind::Value, _) => Err(Fault::WRONG_TYPE),
+            (_, Some(id)) => Err(Fault::Large(id)),
+            _ => Ok(Some(Hash { row })),
         }
     }
 

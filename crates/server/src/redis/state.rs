@@ -23,6 +23,8 @@ pub(crate) struct State {
     /// The transaction that is being queued.
     pub(crate) queue: Option<Queue>,
     pub(crate) watched: Watched,
+    /// Whether EXEC runs the commands of a transaction.
+    pub(crate) is_executing: bool,
     pub(crate) replies: Replies,
     /// A command that is not at its end.
     pub(crate) task: Option<Box<Underway>>,
@@ -46,11 +48,14 @@ pub(crate) struct Queue {
 /// Keys that must not change before EXEC.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// The versions of their rows; 0 where there was none.
-    pub(crate) versions: BTreeMap<Box<[u8]>, u64>,
+    /// The versions of their rows.
+    pub(crate) versions: BTreeMap<Box<[u8]>, Version>,
     /// The bytes that they are charged.
     pub(crate) bytes: usize,
 }
+
+/// The version of a row, 0 without one, and the changes of the fields of a large hash.
+pub(crate) type Version = (u64, u64);
 
 /// Bytes that a watched key is charged beside its own: for its place in the map, and the
 /// allocation.
@@ -80,6 +85,7 @@ impl State {
             auth_failures: 0,
             queue: None,
             watched: Watched::default(),
+            is_executing: false,
             replies: Replies::All,
             task: None,
             parser_bytes: 0,

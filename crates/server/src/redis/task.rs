@@ -6,7 +6,8 @@
 //!   iteration 3            the rest; the whole reply         Continue
 //! ```
 //!
-//! A reply begins with its length, so what is found is collected until the end is known, up to
+//! A reply begins with its length, so what is found is collected until the end is known (`fields`
+//! is the exception), up to
 //! [`crate::redis::Options::reply_bytes_max`] and to what the memory of all connections allows.
 //! A write between two slices may be in the reply or not. Every key that exists from beginning to
 //! end is in it.
@@ -16,7 +17,9 @@ use keyrack_wire::resp::{Protocol, Writer};
 use std::ops::ControlFlow;
 
 use crate::redis::context::CommandContext;
+use crate::redis::copy::Copying;
 use crate::redis::fault::Fault;
+use crate::redis::fields::Fields;
 use crate::redis::glob::{Glob, Match};
 use crate::redis::hash::Hash;
 use crate::redis::key_range::{prefix_end, successor};
@@ -32,7 +35,7 @@ pub(crate) struct Underway {
     pub(crate) work: Task,
     /// The time of its slices so far.
     pub(crate) spent_ns: u64,
-    /// Its arguments for SLOWLOG: less than 1 KiB, since only short requests are tasks.
+    /// Its arguments, as SLOWLOG shortens them.
     pub(crate) args: Vec<Vec<u8>>,
 }
 
@@ -54,6 +57,8 @@ pub(crate) enum Task {
     Keys(Keys),
     Range(Range),
     Count(Count),
+    Fields(Fields),
+    Copy(Copying),
     /// DEBUG SLEEP, until this time.
     Sleep(u64),
     /// SAVE.
@@ -82,8 +87,15 @@ impl Task {
             }
             Task::Range(Range { low, high, found, .. }) => ends(low, high) + found.body.capacity(),
             Task::Count(Count { low, high, .. }) => ends(low, high),
+            Task::Fields(fields) => fields.memory_bytes(),
+            Task::Copy(copying) => copying.memory_bytes(),
             Task::Sleep(_) | Task::Save => 0,
         }
+    }
+
+    /// Whether a part of the reply was written, which cannot be taken back.
+    pub(crate) fn has_begun_reply(&self) -> bool {
+        matches!(self, Task::Fields(fields) if fields.has_begun())
     }
 
     /// Carries out a slice. At the end of the last one the reply is written: true.
@@ -96,6 +108,8 @@ impl Task {
             Task::Keys(keys) => keys.slice(ctx, reply.protocol())?,
             Task::Range(range) => range.slice(ctx, reply.protocol())?,
             Task::Count(count) => count.slice(ctx)?,
+            Task::Fields(fields) => fields.slice(ctx, reply)?,
+            Task::Copy(copying) => copying.slice(ctx)?,
             Task::Sleep(until_ms) => ctx.now_ms >= *until_ms,
             Task::Save => !ctx.shared.host.checkpoint().is_running,
         };
@@ -108,6 +122,8 @@ impl Task {
                 reply.append(&found.body);
             }
             Task::Count(count) => reply.integer(count.rows.cast_signed()),
+            Task::Fields(_) => {}
+            Task::Copy(copying) => reply.integer(copying.is_copied().into()),
             Task::Sleep(_) => reply.ok(),
             Task::Save => match ctx.shared.host.checkpoint().failure {
                 None => reply.ok(),
@@ -231,7 +247,7 @@ impl Range {
 /// The value of a row; with all columns an array of them, or a map of a hash's fields.
 fn put_row(row: &Row<'_>, with_columns: bool, reply: &mut Writer<'_>) {
     match (with_columns, row.kind()) {
-        (false, Kind::Fields) => reply.null(),
+        (false, Kind::Fields) | (_, Kind::Collection) => reply.null(),
         (false, _) => reply.bulk(row.value()),
         (true, Kind::Fields) => {
             reply.map(row.columns());

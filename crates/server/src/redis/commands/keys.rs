@@ -4,9 +4,11 @@ use keyrack_rowstore::{Kind, Row};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::redis::call::{Call, copy_row, type_name};
+use crate::redis::copy::Copying;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::hash::Hash;
 use crate::redis::number::integer;
+use crate::redis::task::Task;
 use keyrack_store::Update;
 
 pub(crate) fn del(call: &mut Call<'_>) -> Done {
@@ -101,11 +103,34 @@ pub(crate) fn copy(call: &mut Call<'_>) -> Done {
     }
     let is_there = load_copy(call, from)?;
     let is_free = replaces || !call.ctx.rows.get(to, &mut |_| {})?;
+    let row = is_there.then(|| Row::of(&call.ctx.local.bytes));
+    if let Some((row, id)) = row.and_then(|row| Some((row, row.collection()?)))
+        && is_free
+    {
+        return copy_large(call, id, to, replaces, row.expires_ms());
+    }
     if is_there && is_free {
         store_copy(call, to)?;
     }
     call.reply.integer((is_there && is_free).into());
     Ok(())
+}
+
+/// COPY of the large hash `id`.
+fn copy_large(call: &mut Call<'_>, id: u64, to: &[u8], replaces: bool, expires_ms: u64) -> Done {
+    if call.is_whole && !call.state.is_executing {
+        // Not while other loops wait.
+        return Err(Fault::Large(id));
+    }
+    let collection = call.ctx.rows.collection(id);
+    let Some(guard) = collection.as_ref().and_then(|collection| collection.lock()) else {
+        // It was removed since it was found.
+        call.reply.integer(0);
+        return Ok(());
+    };
+    let copying = Copying::new(&mut call.ctx, &guard, to, replaces, expires_ms)?;
+    drop(guard);
+    call.begin(Task::Copy(copying))
 }
 
 /// Copies the bytes of a row aside. Whether there is one.
@@ -198,11 +223,18 @@ pub(crate) fn memory_usage(call: &mut Call<'_>) -> Done {
         call.natural(4)?;
     }
     let key = call.arg(2);
-    call.row(key, |row, reply| {
-        match row {
-            Some(row) => reply.integer((key.len() + row.bytes().len() + ENTRY_BYTES) as i64),
-            None => reply.null(),
-        }
+    let mut found = None;
+    call.row(key, |row, _| {
+        found = row.map(|row| (row.bytes().len(), row.collection()));
         Ok(())
-    })
+    })?;
+    let Some((row_bytes, id)) = found else {
+        call.reply.null();
+        return Ok(());
+    };
+    let fields = id.and_then(|id| call.ctx.rows.collection(id));
+    let fields_bytes = fields.map_or(0, |fields| fields.bytes());
+    let bytes = (key.len() + row_bytes + ENTRY_BYTES) as u64 + fields_bytes;
+    call.reply.integer(bytes.cast_signed());
+    Ok(())
 }

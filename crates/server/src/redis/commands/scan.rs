@@ -149,59 +149,65 @@ pub(crate) fn count(call: &mut Call<'_>) -> Done {
 /// Levels that RANDOMKEY goes down before it takes what is first there.
 const LEVELS_MAX: usize = 64;
 
-/// Draws a key byte by byte: among the bytes that may come next, one, then among the keys that
-/// begin so, the byte behind it. Keys of digits, or of bytes drawn evenly, come about equally
-/// often; others come the more often, the fewer share their first bytes. O(bytes of the key)
-/// lookups.
+/// Draws a key; see [`draw`].
 pub(crate) fn randomkey(call: &mut Call<'_>) -> Done {
-    let mut prefix = Vec::new();
-    let mut key = Vec::new();
-    for _ in 0..LEVELS_MAX {
-        let end = prefix_end(&prefix);
-        let (first, last) = ends(&mut call.ctx, &prefix, end.as_deref())?;
-        let (Some(first), Some(last)) = (first, last) else {
-            // Keys were removed meanwhile. The key that was found before was there.
-            break;
+    let CommandContext { rows, local, .. } = &mut call.ctx;
+    let key = draw(&mut local.rng, &mut |low, high, is_reverse| {
+        let mut found = None;
+        let mut visit = |key: &[u8], _: Row<'_>| {
+            found = Some(key.to_vec());
+            ControlFlow::Break(())
         };
-        key = first;
-        let shared = key.iter().zip(&last).take_while(|(a, b)| a == b).count();
-        let Some(&high) = last.get(shared) else { break };
-        // Where the first key ends here it is one of those to draw from.
-        let low = key.get(shared).copied();
-        let choices = u64::from(high - low.unwrap_or(0)) + 1 + u64::from(low.is_none());
-        let drawn = call.ctx.local.rng.below(choices);
-        let Some(step) = drawn.checked_sub(u64::from(low.is_none())) else { break };
-        prefix.clear();
-        prefix.extend_from_slice(&key[..shared]);
-        prefix.push(low.unwrap_or(0) + u8::try_from(step).unwrap_or(0));
-        // No key may begin so; then with what the next key begins.
-        let (next, _) = ends(&mut call.ctx, &prefix, None)?;
-        let Some(next) = next else { break };
-        prefix.clear();
-        prefix.extend_from_slice(&next[..(shared + 1).min(next.len())]);
-    }
-    if key.is_empty() && !call.ctx.rows.get(&key, &mut |_| {})? {
-        call.reply.null();
-    } else {
-        call.reply.bulk(&key);
+        if is_reverse {
+            rows.scan_rev(low, high, &mut visit)?;
+        } else {
+            rows.scan(low, high, &mut visit)?;
+        }
+        Ok(found)
+    })?;
+    match key {
+        Some(key) => call.reply.bulk(&key),
+        None => call.reply.null(),
     }
     Ok(())
 }
 
-/// The first and the last key of a range.
-fn ends(
-    ctx: &mut CommandContext<'_>,
-    low: &[u8],
-    high: Option<&[u8]>,
-) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Fault> {
-    let (mut first, mut last) = (None, None);
-    ctx.rows.scan(low, high, &mut |key, _| {
-        first = Some(key.to_vec());
-        ControlFlow::Break(())
-    })?;
-    ctx.rows.scan_rev(low, high, &mut |key, _| {
-        last = Some(key.to_vec());
-        ControlFlow::Break(())
-    })?;
-    Ok((first, last))
+/// Returns the first key of a range, or the last one.
+type End<'e> = dyn FnMut(&[u8], Option<&[u8]>, bool) -> Result<Option<Vec<u8>>, Fault> + 'e;
+
+/// Draws a key byte by byte: among the bytes that may come next, one, then among the keys that
+/// begin so, the byte behind it. Keys of digits, or of bytes drawn evenly, come about equally
+/// often; others come the more often, the fewer share their first bytes. O(bytes of the key)
+/// lookups by `end`.
+pub(crate) fn draw(
+    rng: &mut keyrack_workload::Rng,
+    end: &mut End<'_>,
+) -> Result<Option<Vec<u8>>, Fault> {
+    let mut prefix = Vec::new();
+    let mut key = None;
+    for _ in 0..LEVELS_MAX {
+        let high = prefix_end(&prefix);
+        let first = end(&prefix, high.as_deref(), false)?;
+        let last = end(&prefix, high.as_deref(), true)?;
+        let (Some(first), Some(last)) = (first, last) else {
+            // Keys were removed meanwhile. The key that was found before was there.
+            break;
+        };
+        let shared = first.iter().zip(&last).take_while(|(a, b)| a == b).count();
+        let first = &*key.insert(first);
+        let Some(&high) = last.get(shared) else { break };
+        // Where the first key ends here it is one of those to draw from.
+        let low = first.get(shared).copied();
+        let choices = u64::from(high - low.unwrap_or(0)) + 1 + u64::from(low.is_none());
+        let drawn = rng.below(choices);
+        let Some(step) = drawn.checked_sub(u64::from(low.is_none())) else { break };
+        prefix.clear();
+        prefix.extend_from_slice(&first[..shared]);
+        prefix.push(low.unwrap_or(0) + u8::try_from(step).unwrap_or(0));
+        // No key may begin so; then with what the next key begins.
+        let Some(next) = end(&prefix, None, false)? else { break };
+        prefix.clear();
+        prefix.extend_from_slice(&next[..(shared + 1).min(next.len())]);
+    }
+    Ok(key)
 }

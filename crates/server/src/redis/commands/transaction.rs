@@ -8,10 +8,10 @@
 //!
 //! * No other connection's command runs between those of a transaction, and after a crash all of
 //!   its writes are there or none.
-//! * A version grows with each write and a row that has expired is none, so a watched key counts as
-//!   touched when it was written, removed, or has expired. One that was not there, was made and was
-//!   removed again counts as untouched, unlike in Redis: nothing is remembered of a row that is
-//!   gone.
+//! * A version grows with each write, that of a large hash with each write of a field. A row that
+//!   has expired is none. So a watched key counts as touched when it was written, removed, or has
+//!   expired. One that was not there, was made and was removed again counts as untouched, unlike in
+//!   Redis: nothing is remembered of a row that is gone.
 //! * As in Redis, a command that fails does not undo the others. Writes that come to more than one
 //!   record of the log takes, and work that would stop the others for too long, refuse the whole
 //!   transaction: EXEC answers one error, and nothing is changed.
@@ -27,7 +27,7 @@ use crate::redis::call::Call;
 use crate::redis::context::CommandContext;
 use crate::redis::fault::{Done, Fault};
 use crate::redis::shared::Shared;
-use crate::redis::state::{Queue, State, WATCHED_BYTES};
+use crate::redis::state::{Queue, State, Version, WATCHED_BYTES};
 
 /// Commands that a transaction queues.
 const QUEUE_COUNT_MAX: usize = 1 << 20;
@@ -86,11 +86,12 @@ pub(crate) fn unwatch(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// The version of a key's row; 0 if there is none.
-pub(crate) fn version_of(ctx: &mut CommandContext<'_>, key: &[u8]) -> Result<u64, Fault> {
-    let mut version = 0;
-    ctx.rows.get(key, &mut |row| version = row.version())?;
-    Ok(version)
+/// The version of a key's row.
+pub(crate) fn version_of(ctx: &mut CommandContext<'_>, key: &[u8]) -> Result<Version, Fault> {
+    let (mut version, mut id) = (0, None);
+    ctx.rows.get(key, &mut |row| (version, id) = (row.version(), row.collection()))?;
+    let collection = id.and_then(|id| ctx.rows.collection(id));
+    Ok((version, collection.map_or(0, |collection| collection.changes())))
 }
 
 /// Keeps a request that was checked for EXEC.
