@@ -10,8 +10,8 @@ use keyrack_wire::resp::Request;
 use crate::redis::call::Handler;
 use crate::redis::command::Command;
 use crate::redis::commands::{
-    arithmetic, client, config, expiry, gets, hash_scan, hashes, info, introspect, keys, scan,
-    server, session, slow, strings, transaction,
+    arithmetic, client, config, expiry, gets, hash_expiry, hash_scan, hashes, info, introspect,
+    keys, scan, server, session, slow, strings, transaction,
 };
 use crate::redis::fault::{Fault, unknown_command, unknown_subcommand};
 use crate::redis::table::{self, for_each_command};

@@ -68,6 +68,29 @@ macro_rules! for_each_command {
             "adds a decimal number to a field";
         "hscan", -3, READ, ONE, "2.8.0", hash_scan::hscan, "some fields, and where to go on";
         "hrandfield", -2, READ, ONE, "6.2.0", hash_scan::hrandfield, "fields drawn at random";
+        "hexpire", -6, GROW | FAST, ONE, "7.4.0", hash_expiry::hexpire,
+            "fields expire after seconds";
+        "hpexpire", -6, GROW | FAST, ONE, "7.4.0", hash_expiry::hpexpire,
+            "fields expire after milliseconds";
+        "hexpireat", -6, GROW | FAST, ONE, "7.4.0", hash_expiry::hexpireat,
+            "fields expire at a second";
+        "hpexpireat", -6, GROW | FAST, ONE, "7.4.0", hash_expiry::hpexpireat,
+            "fields expire at a millisecond";
+        "httl", -5, READ | FAST, ONE, "7.4.0", hash_expiry::httl, "seconds until fields expire";
+        "hpttl", -5, READ | FAST, ONE, "7.4.0", hash_expiry::hpttl,
+            "milliseconds until fields expire";
+        "hexpiretime", -5, READ | FAST, ONE, "7.4.0", hash_expiry::hexpiretime,
+            "the seconds at which fields expire";
+        "hpexpiretime", -5, READ | FAST, ONE, "7.4.0", hash_expiry::hpexpiretime,
+            "the milliseconds at which fields expire";
+        "hpersist", -5, WRITE | FAST, ONE, "7.4.0", hash_expiry::hpersist,
+            "lets fields never expire";
+        "hgetdel", -5, WRITE | FAST, ONE, "8.0.0", hash_expiry::hgetdel,
+            "the values of fields, and removes them";
+        "hgetex", -5, GROW | FAST, ONE, "8.0.0", hash_expiry::hgetex,
+            "the values of fields, and sets when they expire";
+        "hsetex", -6, GROW | FAST, ONE, "8.0.0", hash_expiry::hsetex,
+            "sets fields that expire";
     }
     Generic {
         "del", -2, WRITE, ALL, "1.0.0", keys::del, "removes keys";

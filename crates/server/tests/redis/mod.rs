@@ -3,6 +3,7 @@
 mod compare;
 mod concurrency;
 mod kinds;
+mod large;
 mod limits;
 mod memory;
 mod pipelines;

@@ -32,7 +32,7 @@ impl Unit {
     }
 
     /// `time` as milliseconds since 1970, which may be in the past; nothing when that is too far.
-    fn at(self, time: i64, now_ms: u64) -> Option<i64> {
+    pub(crate) fn at(self, time: i64, now_ms: u64) -> Option<i64> {
         let ms = if self.is_seconds { time.checked_mul(1000)? } else { time };
         let base = if self.is_absolute { 0 } else { i64::try_from(now_ms).ok()? };
         ms.checked_add(base)
@@ -64,7 +64,7 @@ pub(crate) fn pexpireat(call: &mut Call<'_>) -> Done {
 
 /// Under which condition EXPIRE sets a time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Condition {
+pub(crate) struct Condition {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -72,6 +72,12 @@ struct Condition {
 }
 
 impl Condition {
+    /// The one word in argument `index`, if it is a condition.
+    pub(crate) fn word(call: &Call<'_>, index: usize) -> Option<Self> {
+        let [nx, xx, gt, lt] = ["nx", "xx", "gt", "lt"].map(|word| call.is(index, word));
+        (nx || xx || gt || lt).then_some(Condition { nx, xx, gt, lt })
+    }
+
     fn parse(call: &Call<'_>) -> Result<Self, Fault> {
         let mut condition = Condition::default();
         for index in 3..call.count() {
@@ -99,7 +105,7 @@ impl Condition {
     }
 
     /// Whether a row that expires at `old_ms` may get the time `new_ms`. Never is later than any.
-    fn holds(self, old_ms: u64, new_ms: i64) -> bool {
+    pub(crate) fn holds(self, old_ms: u64, new_ms: i64) -> bool {
         let old = if old_ms == 0 { i64::MAX } else { i64::try_from(old_ms).unwrap_or(i64::MAX) };
         !(self.nx && old_ms != 0
             || self.xx && old_ms == 0

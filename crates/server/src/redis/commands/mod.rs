@@ -9,6 +9,7 @@ pub(super) mod client;
 pub(super) mod config;
 pub(super) mod expiry;
 pub(super) mod gets;
+pub(super) mod hash_expiry;
 pub(super) mod hash_scan;
 pub(super) mod hashes;
 pub(super) mod info;
