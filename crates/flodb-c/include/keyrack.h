@@ -574,8 +574,8 @@ enum keyrack_code keyrack_transaction_get(struct keyrack_transaction *transactio
 
 // As keyrack_transaction_get, and locks the key against other transactions that ask by this call,
 // until the transaction ends: it waits for the one that has it. KEYRACK_DEADLOCK if that one waits
-// for this one. KEYRACK_CLOSED if the store is closed, also while it waits. One thread must not ask
-// for a key of two transactions of its own: it would wait forever.
+// for this one. KEYRACK_CLOSED if the store is closed, also while it waits. One thread must not
+// ask for a key of two transactions of its own: it would wait forever.
 //
 // Threads: one at a time for `transaction`.
 enum keyrack_code keyrack_transaction_get_for_update(struct keyrack_transaction *transaction,

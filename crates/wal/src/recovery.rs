@@ -142,9 +142,9 @@ pub(crate) fn recover<E: From<Error>>(
     let next = next_start(used, options)?;
     let unsynced = unsynced(&chain, synced.max(from), previous_end);
     let live: BTreeMap<_, _> = chain.iter().map(|info| (info.start(), info.header)).collect();
-    // Without retention nothing is kept.
     let lowest = lowest.filter(|_| options.retention.keeps());
     let kept = lowest.as_ref().map(|lowest| kept_below(fs, dir, &starts, lowest, options.id));
+    // Without retention nothing is kept.
     let kept = kept.unwrap_or_default();
     if last_mark_ms == 0
         && let Some(lowest) = &lowest

@@ -18,8 +18,8 @@
 //! **What an opening has not read.** Below the LSN from which it read, nobody may have synced the
 //! log: a log without retention releases records that were never durable, and a power loss takes
 //! them. If a later opening has retention, it keeps the files with such holes. So a record that is
-//! missing there is no damage. A tail that meets a hole reads on to the last one, and the log is kept
-//! from behind that.
+//! missing there is no damage. A tail that meets a hole reads on to the last one, and the log is
+//! kept from behind that.
 //!
 //! **Where a tail may begin.** At the end of a record, at the beginning of a segment, and at the
 //! end of the log. A power loss takes the end of the log, and the next record goes to a new segment

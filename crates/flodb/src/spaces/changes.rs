@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The changes of a store with key spaces from a position on, see [`Spaces::changes`] and
-/// [`KeySpace::changes`]. An iterator that never waits, and gives a final error once, as [`Changes`]
-/// does.
+/// [`KeySpace::changes`]. An iterator that never waits, and gives a final error once, as
+/// [`Changes`] does.
 #[derive(Debug)]
 pub struct SpacesChanges {
     changes: Changes,

@@ -1,4 +1,5 @@
-//! Values that expire in a transaction: writing them, and asking when. `crate::expiry` has the rule.
+//! Values that expire in a transaction: writing them, and asking when. `crate::expiry` has the
+//! rule.
 
 use super::Transaction;
 use super::write_buffer::Own;

@@ -354,8 +354,8 @@ impl Transaction {
     /// Nothing but the end of its owner frees a row: there is no timeout, and an owner that is open
     /// and idle keeps all others waiting, until the store is closed. Two transactions of one thread
     /// that want the same key wait forever. So may a call from the closure of [`Db::update`], whose
-    /// key lock the owner's commit may need. A call from a visitor of a read keeps memory from being
-    /// freed while it waits. Call it from neither.
+    /// key lock the owner's commit may need. A call from a visitor of a read keeps memory from
+    /// being freed while it waits. Call it from neither.
     ///
     /// ```
     /// # use keyrack_flodb::{Db, Options};

@@ -10,8 +10,8 @@
 //! can only be closed by a transaction that begins to wait, because whoever gets a row does not
 //! wait. So one walk along the line at the beginning of each wait finds every deadlock.
 //!
-//! When the store closes, everybody who waits is refused: an owner may be of a thread that never ends
-//! its transaction.
+//! When the store closes, everybody who waits is refused: an owner may be of a thread that never
+//! ends its transaction.
 //!
 //! One mutex guards all of it. It is held for the walk, which is as long as the line, and never
 //! while anybody waits. Writes that no transaction makes, and transactions that do not ask for
