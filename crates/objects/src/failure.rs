@@ -10,7 +10,10 @@ use std::error::Error as _;
 pub(crate) struct Whose {
     address: String,
     bucket: String,
+    /// Without user and password.
     endpoint: String,
+    /// The endpoint as it was given, to find it in messages.
+    given: String,
     /// Variables with credentials.
     credentials: &'static str,
     /// Variables with the endpoint.
@@ -39,9 +42,10 @@ impl Whose {
                 "AZURE_STORAGE_ENDPOINT",
             ),
         };
-        let endpoint = endpoint.unwrap_or(name).to_owned();
+        let given = endpoint.unwrap_or(name).to_owned();
+        let (endpoint, bucket) = (without_user(&given), bucket.to_owned());
         let region = if service == Service::S3 { "AWS_REGION" } else { "" };
-        Whose { address, bucket: bucket.to_owned(), endpoint, credentials, setting, region }
+        Whose { address, bucket, endpoint, given, credentials, setting, region }
     }
 
     pub(crate) fn memory() -> Whose {
@@ -49,6 +53,7 @@ impl Whose {
             address: "memory:".to_owned(),
             bucket: String::new(),
             endpoint: "memory".to_owned(),
+            given: "memory".to_owned(),
             credentials: "",
             setting: "",
             region: "",
@@ -88,7 +93,7 @@ impl Whose {
     }
 
     fn line_at(&self, place: &str, error: &object_store::Error) -> String {
-        let said = innermost(error);
+        let said = users_removed(&innermost(error).replace(&self.given, &self.endpoint));
         let is_refused = matches!(
             error,
             object_store::Error::PermissionDenied { .. }
@@ -111,6 +116,30 @@ impl Whose {
             )
         }
     }
+}
+
+/// An endpoint without the user and the password that may be before its host. A password may have
+/// any characters, and nothing behind the host has an `@`.
+fn without_user(endpoint: &str) -> String {
+    let (scheme, rest) = match endpoint.find("://") {
+        Some(at) => endpoint.split_at(at + 3),
+        None => ("", endpoint),
+    };
+    format!("{scheme}{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
+}
+
+/// A message without users and passwords in its addresses, however a library has written them.
+fn users_removed(message: &str) -> String {
+    let mut parts = message.split("://");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | ')');
+        let (authority, rest) = part.split_at(part.find(is_end).unwrap_or(part.len()));
+        out += "://";
+        out += authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        out += rest;
+    }
+    out
 }
 
 /// The status of the answer. Only some requests have kinds of errors for it.
@@ -162,4 +191,33 @@ fn innermost(error: &object_store::Error) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
     line.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_user_of_an_address_is_told() {
+        for (given, told) in [
+            ("http://user:secret@host:9000", "http://host:9000"),
+            ("https://user:se/cr@t@host/path", "https://host/path"),
+            ("user:secret@host", "host"),
+            ("https://host/path", "https://host/path"),
+            ("Amazon S3", "Amazon S3"),
+        ] {
+            assert_eq!(without_user(given), told);
+        }
+        for (said, told) in [
+            ("no host in http://user:secret@/x", "no host in http:///x"),
+            (
+                "url (http://us%20er:secret@host/b?x=a@b): timed out",
+                "url (http://host/b?x=a@b): timed out",
+            ),
+            ("a://b:c@d then \"e://f@g\"", "a://d then \"e://g\""),
+            ("mail me@home", "mail me@home"),
+        ] {
+            assert_eq!(users_removed(said), told);
+        }
+    }
 }

@@ -52,11 +52,12 @@ pub use address::Address;
 use keyrack_backup::{DirTarget, Target};
 use keyrack_deltafs::{Registry, Result};
 use keyrack_vfs::{Fs, RealFs};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How an object store is spoken to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Access {
     /// Credentials, endpoints and all else, by the names of the services' own variables.
     pub variables: Vec<(String, String)>,
@@ -65,6 +66,18 @@ pub struct Access {
     /// How long the lock of a killed backup keeps others out: 90 s. A process that cannot renew its
     /// lock for a third of that stops.
     pub lease: Duration,
+}
+
+/// Names the variables alone: their values are secrets.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.variables.iter().map(|(name, _)| &name[..]).collect();
+        f.debug_struct("Access")
+            .field("variables", &names)
+            .field("retries_max", &self.retries_max)
+            .field("lease", &self.lease)
+            .finish()
+    }
 }
 
 impl Access {

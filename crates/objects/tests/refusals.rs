@@ -33,6 +33,20 @@ fn an_endpoint_that_nobody_serves() {
     assert_names(&error, &["s3://bucket/x", "no answer", &endpoint, "AWS_ENDPOINT_URL"]);
 }
 
+/// The user and the password of an endpoint stood in every message.
+#[test]
+fn a_password_in_an_endpoint_is_not_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap();
+    drop(listener);
+    for endpoint in [format!("http://user:hidden@{host}")] {
+        let access = access(&endpoint, "hidden-too");
+        let line = refusal("s3://bucket/x", &access).to_string();
+        assert!(line.contains("s3://bucket/x") && !line.contains("hidden"), "{line}");
+        assert!(!format!("{access:?}").contains("hidden"), "{access:?}");
+    }
+}
+
 #[test]
 fn a_bucket_that_is_not_there() {
     let Some(server) = Server::start("a_bucket_that_is_not_there") else { return };
