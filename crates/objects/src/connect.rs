@@ -41,6 +41,9 @@ pub(crate) fn remote(address: &Address, access: &Access) -> Result<Remote> {
         Address::Objects { service, bucket, prefix } => {
             let endpoint = endpoint_of(*service, access);
             let whose = Whose::new(*service, address.to_string(), bucket, endpoint);
+            if !endpoint.is_none_or(is_url) {
+                return Err(Error::Usage(whose.wrong_endpoint()));
+            }
             (open(*service, bucket, access, endpoint, &whose)?, prefix, whose)
         }
         _ => (Arc::new(InMemory::new()), "", Whose::memory()),
@@ -61,6 +64,14 @@ fn endpoint_of(service: Service, access: &Access) -> Option<&str> {
         let of_name = |(given, _): &&(String, String)| given == name;
         access.variables.iter().find(of_name).map(|(_, value)| value.as_str())
     })
+}
+
+/// Whether it has the form of `http://HOST:PORT`. `object_store` panics at characters that no
+/// address has.
+fn is_url(endpoint: &str) -> bool {
+    let rest = endpoint.strip_prefix("http://").or(endpoint.strip_prefix("https://"));
+    let is_plain = |c: char| c.is_ascii_graphic() && !"\"<>\\^`{|}".contains(c);
+    rest.is_some_and(|rest| !rest.is_empty() && rest.chars().all(is_plain))
 }
 
 fn open(

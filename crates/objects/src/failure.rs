@@ -87,6 +87,14 @@ impl Whose {
         self.error(error)
     }
 
+    /// The endpoint is no address.
+    pub(crate) fn wrong_endpoint(&self) -> String {
+        format!(
+            "{}: {} must be an address such as http://HOST:PORT (got {})",
+            self.address, self.setting, self.endpoint
+        )
+    }
+
     /// The error in a line.
     pub(crate) fn line(&self, error: &object_store::Error) -> String {
         self.line_at(&self.address, error)

@@ -39,11 +39,21 @@ fn a_password_in_an_endpoint_is_not_told() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap();
     drop(listener);
-    for endpoint in [format!("http://user:hidden@{host}")] {
+    for endpoint in [format!("http://user:hidden@{host}"), "http://user:hidden@ho st".to_owned()] {
         let access = access(&endpoint, "hidden-too");
         let line = refusal("s3://bucket/x", &access).to_string();
         assert!(line.contains("s3://bucket/x") && !line.contains("hidden"), "{line}");
         assert!(!format!("{access:?}").contains("hidden"), "{access:?}");
+    }
+}
+
+/// The library ended the process at some of them.
+#[test]
+fn an_endpoint_that_is_no_address() {
+    for endpoint in ["", "http://", "host:9000", "http://ho st", "http://a|b", "http://h\u{f6}st"] {
+        let error = refusal("s3://bucket/x", &access(endpoint, "s"));
+        assert!(matches!(error, Error::Usage(_)), "{error:?}");
+        assert_names(&error, &["s3://bucket/x", "AWS_ENDPOINT_URL must be an address", endpoint]);
     }
 }
 
