@@ -1,7 +1,7 @@
 //! The lock of a repository of backups in an object store: an object that its holder keeps young.
 //!
 //! ```text
-//!   holder     put LOCK if absent   renew  renew  renew  ...           remove
+//!   holder     put LOCK if absent   renew  renew  renew  ...    renew, remove
 //!                                   every lease / 9
 //!              writes nothing when the last renewal began more than lease / 3 ago
 //!   another    sees LOCK, puts a probe, compares their times by the clock of the store
@@ -11,8 +11,11 @@
 //! A killed holder keeps others out for one lease. No clock of a client is compared with another
 //! one. A renewal is a conditional put, so a holder that lost the lock learns it.
 //!
-//! **Account.** One request every ten seconds. Taking and giving back are two, and three where a
-//! dead holder has left the lock.
+//! **Account.** One request every ten seconds. Taking is one, and giving back two. Taking the lock
+//! of a dead holder is six: a put, two reads of times with their probe, and a conditional put.
+//!
+//! **Giving back** removes the lock only if a conditional put has just found it to be the holder's
+//! own. `object_store` has no conditional removal, which would make one request of the two.
 //!
 //! **Invariant:** a request that changes the repository begins within a third of the lease after a
 //! renewal, and ends, by the limits of requests, before the lease does. What a machine sends later,
@@ -122,8 +125,9 @@ impl Drop for Lease {
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the thread that renews a lock does not panic");
         }
-        // Another holder's is not ours to remove; what stays lapses.
-        if self.holding.check().is_ok() {
+        // Another holder's is not ours to remove; what stays lapses. Its age says too little: the
+        // clock may have stood still while the machine slept.
+        if self.holding.confirm().is_ok() {
             let _ = self.holding.remote.remove(&name(LOCK));
         }
     }
@@ -269,4 +273,29 @@ impl Holder {
 
 fn name(text: &str) -> RelativePath {
     RelativePath::new(text).expect("composed of constants and digits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Whose;
+    use object_store::memory::InMemory;
+
+    /// The machine slept for longer than a lease, and its clock with it.
+    #[test]
+    fn a_lock_that_another_has_taken_meanwhile_stays() {
+        let store = Arc::new(InMemory::new());
+        let remote = Arc::new(Remote::new(store, "", Whose::memory()).unwrap());
+        let lease = Lease::take(&remote, Duration::from_secs(3_600)).unwrap();
+        let (ours, _) = remote.get_dated(&name(LOCK)).unwrap().unwrap();
+        let theirs = text("another", Duration::from_secs(3_600), 0);
+        assert!(remote.replace(&name(LOCK), theirs.as_bytes(), &ours.tag).unwrap());
+        drop(lease);
+        let there = remote.get(&name(LOCK)).unwrap().expect("it is not ours");
+        assert_eq!(there.bytes, theirs.as_bytes());
+        remote.remove(&name(LOCK)).unwrap();
+        // One's own goes.
+        drop(Lease::take(&remote, Duration::from_secs(3_600)).unwrap());
+        assert!(remote.get(&name(LOCK)).unwrap().is_none());
+    }
 }
