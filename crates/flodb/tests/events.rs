@@ -238,6 +238,20 @@ fn a_failure_that_is_final_is_told_once_and_a_close_is_none() {
     assert!(raised.len() == 1 && raised[0].1, "{raised:?}");
 }
 
+/// A segment that could not be synced ended the writes, and neither event nor property said so.
+#[test]
+fn a_log_that_cannot_go_on_is_a_background_error() {
+    let fs = FaultFs::new(Arc::new(MemFs::new()));
+    let (options, hears) = heard(Options { memtable_bytes: 16 << 20, ..idle() });
+    let db = open(&fs, options);
+    fs.arm(FaultPlan::from_then_on(1, Fault::Io).only(&[Operation::Sync, Operation::SyncDir]));
+    let refused = (0..10_000_u32).find_map(|n| db.put(&n.to_be_bytes(), &[7; 2_000]).err());
+    assert!(matches!(refused, Some(Error::Poisoned(_))), "{refused:?}");
+    assert!(db.property("keyrack.background-error").is_some_and(|reason| !reason.is_empty()));
+    assert!(db.close().is_err());
+    assert!(hears.iter().any(|event| matches!(event, Event::BackgroundErrorRaised { .. })));
+}
+
 /// Where a listener finds the store once it is open.
 type Place = Arc<Mutex<Option<Db>>>;
 

@@ -81,7 +81,7 @@ impl Inner {
                  use larger segments, or smaller batches"
             )));
         }
-        let mut place = self.write_path.log.reserve(len)?;
+        let mut place = self.reserve(len)?;
         let inserted = {
             let guard = pin();
             let read_state = self.read_path.load(&guard);
@@ -118,6 +118,12 @@ impl Inner {
         Ok(end)
     }
 
+    /// A place in the log.
+    #[inline]
+    fn reserve(&self, len: usize) -> Result<Reservation<'_>> {
+        self.write_path.log.reserve(len).map_err(|error| self.log_failed(error))
+    }
+
     /// Takes room first and the number then, see the header.
     #[cold]
     fn fill_in_turn<'w>(
@@ -132,7 +138,7 @@ impl Inner {
             let exchange = self.read_path.lock_exchange();
             let active = Arc::clone(self.read_state().active());
             if let Ok(room) = active.reserve(record.size) {
-                let mut place = self.write_path.log.reserve(len)?;
+                let mut place = self.reserve(len)?;
                 drop(exchange);
                 let inserted = self.fill(&mut place, room, &active, record)?;
                 return Ok((place, inserted));
@@ -142,7 +148,7 @@ impl Inner {
                 let room = new.reserve(record.size);
                 let room = room.expect("an empty memtable that was laid out for it has room");
                 replace_active(self, Arc::clone(&new), &exchange);
-                let mut place = self.write_path.log.reserve(len)?;
+                let mut place = self.reserve(len)?;
                 drop(exchange);
                 let inserted = self.fill(&mut place, room, &new, record)?;
                 return Ok((place, inserted));

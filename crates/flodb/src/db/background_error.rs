@@ -93,6 +93,16 @@ impl Inner {
         }
     }
 
+    /// A failure of the log, as a writer is told. What is final for the log is so for the store.
+    #[cold]
+    pub(crate) fn log_failed(&self, error: keyrack_wal::Error) -> Error {
+        let error = Error::from(error);
+        if matches!(error, Error::Poisoned(_)) {
+            self.poison(&error);
+        }
+        error
+    }
+
     /// Refuses writes, and waits for those that are under way: what is written was written before.
     pub(crate) fn end_writes(&self) {
         self.errors.is_closing.store(true, Ordering::Relaxed);
