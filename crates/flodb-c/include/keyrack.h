@@ -82,6 +82,9 @@ typedef struct keyrack_iterator keyrack_iterator;
 // A failure.
 typedef struct keyrack_error keyrack_error;
 
+// Something that a store did in the background. It lives until the listener returns.
+typedef struct keyrack_event keyrack_event;
+
 // Rows of a text and a number, which do not change.
 typedef struct keyrack_list keyrack_list;
 
@@ -99,6 +102,11 @@ typedef struct keyrack_store keyrack_store;
 
 // Reads and writes that happen as if alone. It and its iterators belong to one thread at a time.
 typedef struct keyrack_transaction keyrack_transaction;
+
+// Is told of an event, with the context that it was set with.
+//
+// Threads: one of the store's, see keyrack_options_set_listener.
+typedef void (*keyrack_listener)(void *context, const struct keyrack_event *event);
 
 #ifdef __cplusplus
 extern "C" {
@@ -180,6 +188,41 @@ enum keyrack_code keyrack_options_set_number(struct keyrack_options *options,
 //
 // Threads: one, the last that uses the options.
 void keyrack_options_free(struct keyrack_options *options);
+
+// Has stores that are opened with these options tell `listener` what they do in the background:
+// flushes, compactions, write stalls, errors. docs/engines/flodb.md has the events and their
+// fields. Null is no listener.
+//
+// A store calls it on one thread of its own, one event after the other, and holds no lock
+// meanwhile: it may make any call on the store, and closing is one. An exception of C++ must not
+// leave it. `context` stays the caller's, and must be there until keyrack_close has returned, or
+// all handles of the store are freed. A store that is opened for reading tells nothing.
+//
+// Threads: one at a time for `options`.
+enum keyrack_code keyrack_options_set_listener(struct keyrack_options *options,
+                                               keyrack_listener listener,
+                                               void *context,
+                                               struct keyrack_error **error);
+
+// The name of an event, such as "flush_ended". It lives as long as the event. Empty for null.
+//
+// Threads: that of the listener.
+const char *keyrack_event_name(const struct keyrack_event *event);
+
+// Whether a field of an event has a number at `index`, which is then in `*number`: 0 for a field
+// that is one number; counted from 0 in a list, as the numbers of tables are. `*number` is 0 if
+// there is none.
+//
+// Threads: that of the listener.
+int keyrack_event_number(const struct keyrack_event *event,
+                         const char *field,
+                         size_t index,
+                         uint64_t *number);
+
+// The text of a field of an event; null if it has none. It lives as long as the event.
+//
+// Threads: that of the listener.
+const char *keyrack_event_text(const struct keyrack_event *event, const char *field);
 
 // Opens the store in the directory `dir` for reading and writing, and makes it if there is none.
 // `options` may be null. One process opens a directory for writing at a time, once. The caller

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   program -- keyrack.h --> store  space  access  batch  snapshot  iterator  transaction  backup
-//!                              |    options, list, library
+//!                              |    options, list, library, event
 //!                            open     the store, which every handle keeps; a store may have spaces
 //!                            place    an iterator of either kind within bounds
 //!                            error    failures and panics become an object with a code
@@ -27,6 +27,7 @@ mod access;
 mod backup;
 mod batch;
 mod error;
+mod event;
 #[cfg(test)]
 mod fuzz;
 mod iterator;
@@ -56,6 +57,10 @@ pub use batch::{
 pub use error::{
     Code, Error, keyrack_code_name, keyrack_error_code, keyrack_error_free, keyrack_error_key,
     keyrack_error_message, keyrack_error_space,
+};
+pub use event::{
+    Event, Listener, keyrack_event_name, keyrack_event_number, keyrack_event_text,
+    keyrack_options_set_listener,
 };
 pub use iterator::{
     Cursor, keyrack_iterator_first, keyrack_iterator_free, keyrack_iterator_key,

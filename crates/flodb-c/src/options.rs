@@ -10,13 +10,15 @@
 //! that was not set has the value that the store was last opened with.
 
 use crate::error::{Code, Error};
+use crate::event::Listening;
 use keyrack_ffi::{destroy, give, handle_mut, or_else, text};
-use keyrack_flodb::{Compression, Options as StoreOptions};
+use keyrack_flodb::{Compression, EventListener, Options as StoreOptions};
 use keyrack_store::{parse_bool, parse_size};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::fmt;
 use std::str;
+use std::sync::Arc;
 
 /// In place of a size: what the memory budget has for it.
 const AUTO: &str = "auto";
@@ -63,6 +65,7 @@ pub(crate) const NAMES: [&str; 30] = [
 pub struct Options {
     /// Each has been applied once, so it can be.
     set: BTreeMap<&'static str, String>,
+    pub(crate) listener: Option<Arc<Listening>>,
 }
 
 impl Options {
@@ -81,6 +84,8 @@ impl Options {
         for (name, value) in &self.set {
             apply(&mut options, name, value)?;
         }
+        let listener = self.listener.clone();
+        options.listener = listener.map(|listener| -> Arc<dyn EventListener> { listener });
         Ok(options)
     }
 
@@ -244,7 +249,7 @@ pub unsafe extern "C" fn keyrack_options_free(options: *mut Options) {
 mod tests {
     use super::*;
 
-    /// What takes code of the program's, which this interface does not call.
+    /// What takes code of the program's: `listener` has a call of its own.
     const WITHOUT_NAMES: [&str; 7] = [
         "clock",
         "comparator",

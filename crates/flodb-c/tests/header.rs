@@ -32,10 +32,11 @@ const ABOUT: &str = "/*
  */";
 
 /// Where the interface is, in the order of the header.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "library",
     "error",
     "options",
+    "event",
     "store",
     "space",
     "access",
@@ -48,9 +49,11 @@ const SOURCES: [&str; 12] = [
 ];
 
 /// Names in the header for types of the crate.
-const TYPES: [(&str, &str); 10] = [
+const TYPES: [(&str, &str); 12] = [
     ("Code", "keyrack_code"),
     ("Error", "keyrack_error"),
+    ("Event", "keyrack_event"),
+    ("Listener", "keyrack_listener"),
     ("Options", "keyrack_options"),
     ("Store", "keyrack_store"),
     ("Space", "keyrack_space"),

@@ -325,6 +325,66 @@ static void use_a_plain_store(const char *dir) {
     keyrack_store_free(store);
 }
 
+/* What a listener has heard. */
+struct heard {
+    int begun, ended, compactions;
+    keyrack_store *store;
+};
+
+static void hear(void *context, const keyrack_event *event) {
+    struct heard *heard = context;
+    const char *name = keyrack_event_name(event);
+    uint64_t number;
+    char *value;
+    if (strcmp(name, "flush_begun") == 0) {
+        CHECK(keyrack_event_number(event, "memtable_bytes", 0, &number) && number > 0);
+        CHECK(!keyrack_event_number(event, "memtable_bytes", 1, &number) && number == 0);
+        CHECK(!keyrack_event_number(event, "error", 0, &number));
+        CHECK(keyrack_event_text(event, "memtable_bytes") == NULL);
+        heard->begun++;
+    } else if (strcmp(name, "flush_ended") == 0) {
+        CHECK(keyrack_event_number(event, "tables", 0, &number) && number > 0);
+        CHECK(!keyrack_event_number(event, "tables", 1, NULL));
+        CHECK(keyrack_event_number(event, "table_bytes", 0, &number) && number > 0);
+        CHECK(keyrack_event_text(event, "error") == NULL);
+        CHECK(keyrack_event_text(event, NULL) == NULL);
+        /* No lock is held: the store may be used. */
+        keyrack_error *failure = NULL;
+        CHECK(keyrack_property(heard->store, "keyrack.flushes", &value, &failure) == KEYRACK_OK);
+        CHECK(value != NULL);
+        keyrack_free(value);
+        heard->ended++;
+    } else if (strcmp(name, "compaction_begun") == 0) {
+        CHECK(strcmp(keyrack_event_text(event, "reason"), "caller") == 0);
+        heard->compactions++;
+    }
+}
+
+static void use_a_listener(const char *dir) {
+    struct heard heard = {0, 0, 0, NULL};
+    keyrack_options *options = keyrack_options_new();
+    keyrack_space *space;
+    FAILS(KEYRACK_USAGE, keyrack_options_set_listener(NULL, hear, &heard, &error));
+    OK(keyrack_options_set_listener(options, hear, &heard, &error));
+    OK(keyrack_options_set(options, "key_spaces", "no", &error));
+    OK(keyrack_open(dir, options, &heard.store, &error));
+    OK(keyrack_space_open(heard.store, "", &space, &error));
+    OK(keyrack_put(space, T("a"), T("1"), 0, &error));
+    OK(keyrack_flush(heard.store, &error));
+    OK(keyrack_compact(heard.store, &error));
+    keyrack_space_free(space);
+    /* After this the listener is not called. */
+    OK(keyrack_close(heard.store, &error));
+    CHECK(heard.begun == 1 && heard.ended == 1 && heard.compactions >= 1);
+    keyrack_store_free(heard.store);
+    OK(keyrack_options_set_listener(options, NULL, NULL, &error));
+    OK(keyrack_open(dir, options, &heard.store, &error));
+    OK(keyrack_compact(heard.store, &error));
+    keyrack_store_free(heard.store);
+    keyrack_options_free(options);
+    CHECK(heard.begun == 1 && heard.ended == 1);
+}
+
 int main(int count, char **arguments) {
     CHECK(count == 2 && keyrack_abi_version() == KEYRACK_ABI_VERSION);
     CHECK(strchr(keyrack_version(), '.') != NULL);
@@ -349,6 +409,7 @@ int main(int count, char **arguments) {
     check_copy(in(dir, "newest"), "1");
     check_copy(in(dir, "checkpoint"), NULL);
     use_a_plain_store(in(dir, "plain"));
+    use_a_listener(in(dir, "events"));
     OK(keyrack_destroy(in(dir, "db"), &error));
     FAILS(KEYRACK_USAGE, keyrack_open_read_only(in(dir, "db"), NULL, &store, &error));
     keyrack_error_free(error);
