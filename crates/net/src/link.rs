@@ -11,6 +11,7 @@
 //! **Invariant:** the input holds at most `input_bytes_max` bytes, whatever the server sends.
 
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 use crate::error::Result;
@@ -115,6 +116,29 @@ impl Link {
         }
     }
 
+    /// From now on [`Link::fill`] waits at most so long; `None` waits for ever.
+    ///
+    /// # Errors
+    /// A connection that is closed already.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(timeout)
+    }
+
+    /// Reads once, without waiting. False if the server has sent nothing more.
+    ///
+    /// # Errors
+    /// As [`Link::fill`].
+    pub fn fill_ready(&mut self) -> io::Result<bool> {
+        self.stream.set_nonblocking(true)?;
+        let filled = self.fill();
+        self.stream.set_nonblocking(false)?;
+        match filled {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Moves the input to the front when it leaves too little room behind it, and grows it when it
     /// fills its buffer.
     fn make_room(&mut self) -> io::Result<()> {
@@ -150,7 +174,6 @@ fn in_words(error: io::Error) -> io::Error {
 mod tests {
     use super::*;
     use std::net::TcpListener;
-    use std::time::Duration;
 
     fn pair(input_bytes_max: usize, timeout: Option<Duration>) -> (Link, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -206,6 +229,21 @@ mod tests {
         let error = link.fill().unwrap_err();
         assert_eq!(error.to_string(), "no answer in time");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn what_has_come_is_read_without_waiting() {
+        let (mut link, mut server) = pair(10, None);
+        assert!(!link.fill_ready().unwrap(), "nothing was sent");
+        server.write_all(b"one").unwrap();
+        while link.input() != b"one" {
+            link.fill_ready().unwrap();
+        }
+        assert!(!link.fill_ready().unwrap());
+        // It waits again afterwards.
+        let writer = std::thread::spawn(move || server.write_all(b"two"));
+        link.fill().unwrap();
+        writer.join().unwrap().unwrap();
     }
 
     #[test]

@@ -119,6 +119,17 @@ impl Stream {
         }
     }
 
+    /// From now on a read waits at most so long; `None` waits for ever.
+    ///
+    /// # Errors
+    /// A connection that is closed already.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self.plain() {
+            Plain::Tcp(stream) => stream.set_read_timeout(timeout),
+            Plain::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
     /// Lets the kernel collect small writes, as Nagle would have it, or not. Connections start
     /// without; for Unix sockets it means nothing.
     ///
