@@ -6,7 +6,7 @@
 //! L5  fs-tools compat
 //! L4  console flodb-c                                 testkit: for tests, and for
 //! L3  backup rowstore deltafs deltafs-c leveldb-c        the self-test of the cli
-//!     python mount objects server loadgen harness live report
+//!     python mount objects server loadgen harness live report migrate
 //! L2  masstree-engine flodb peers
 //! L1  store masstree record wal net workload leveldb trace hdr calendar
 //! L0  measure vfs concurrent ffi wire
@@ -42,6 +42,7 @@ const LAYERS: &[&[&str]] = &[
         "harness",
         "live",
         "report",
+        "migrate",
     ],
     &["console", "flodb-c"],
     &["fs-tools", "compat"],
