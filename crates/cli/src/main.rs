@@ -11,6 +11,8 @@
 //! | `keyrack db` | looks into a store of the engine `flodb`, mends it, moves it, tortures it |
 //! | `keyrack backup` | makes, lists, checks and deletes backups of stores |
 //! | `keyrack restore` | makes a store of a backup |
+//! | `keyrack import` | takes strings and hashes from other servers and files |
+//! | `keyrack export` | writes them as commands or JSON lines |
 //! | `keyrack fs` | name spaces of files: changes them, looks at them, publishes and measures them |
 //!
 //! Called by the name `keybench`, `plot.py`, `mttest`, `mtd`, `mtclient`, `mutilate`, `db_test`,
@@ -33,6 +35,7 @@ mod engines;
 mod flags;
 mod fs;
 mod load;
+mod migrate;
 mod modes;
 mod progress;
 mod report;
@@ -124,6 +127,8 @@ fn command() -> Command {
         .subcommand(backup::restore_command())
         .subcommand(serve::command())
         .subcommand(load::command())
+        .subcommand(migrate::import_command())
+        .subcommand(migrate::export_command())
         .subcommand(fs::command())
 }
 
@@ -138,6 +143,8 @@ fn dispatch(matches: &ArgMatches, argv: &[String]) -> u8 {
         Some(("restore", matches)) => Ok(backup::run_restore(matches)),
         Some(("serve", matches)) => Ok(serve::run(matches)),
         Some(("load", matches)) => Ok(load::run(matches)),
+        Some(("import", matches)) => Ok(migrate::run_import(matches)),
+        Some(("export", matches)) => Ok(migrate::run_export(matches)),
         Some(("fs", matches)) => Ok(fs::run(matches)),
         _ => Err("no such command; see keyrack --help".to_owned()),
     };

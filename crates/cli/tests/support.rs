@@ -357,6 +357,11 @@ impl Running {
         &self.seen
     }
 
+    /// Whether the child has ended, without waiting for it.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Sends a signal by its name without `SIG`.
     pub(crate) fn signal(&self, name: &str) {
         signal(self.id(), name);

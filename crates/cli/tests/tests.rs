@@ -39,6 +39,7 @@ mod live;
 mod load;
 mod load_edges;
 mod masstree_server;
+mod migrate;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod mount;
 mod mtclient;

@@ -9,7 +9,7 @@ use keyrack_vfs::Fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-pub(super) fn open(
+pub(crate) fn open(
     options: &Options,
     fs: &Arc<dyn Fs>,
     control: &Control,

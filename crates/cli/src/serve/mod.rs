@@ -16,6 +16,8 @@
 
 mod engine;
 
+pub(crate) use engine::open;
+
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use keyrack_console::Failure;
 use keyrack_server::{Admin, Control, Error, Options, Password, SETTINGS, Server, apply_toml};
@@ -86,7 +88,7 @@ fn serve(matches: &ArgMatches) -> Result<u8, Error> {
     let ender = control.clone();
     keyrack_console::on_signals(move || ender.end("signal")).map_err(Error::usage)?;
     let admin = Admin::start(&options, &control)?;
-    let rows = keyrack_console::open_logged(|| engine::open(&options, &fs, &control))?;
+    let rows = keyrack_console::open_logged(|| open(&options, &fs, &control))?;
     let server = Server::start_with(admin, rows, &options, &control, &*fs)?;
     keyrack_console::announce(&server);
     Ok(keyrack_console::serve_until_end(PROGRAM, server, &control))
@@ -122,8 +124,12 @@ fn options(matches: &ArgMatches, fs: &dyn Fs) -> Result<Options, Error> {
     Ok(options)
 }
 
-/// The first line of the file.
 fn password(fs: &dyn Fs, path: &Path) -> Result<Password, Error> {
+    secret(fs, path).map(|secret| Password::new(&secret))
+}
+
+/// The first line of a file that nobody else can use.
+pub(crate) fn secret(fs: &dyn Fs, path: &Path) -> Result<Vec<u8>, Error> {
     let bytes = fs.read(path)?;
     // A file that could be read can be looked at.
     let access = keyrack_vfs::access(path)?;
@@ -148,5 +154,5 @@ fn password(fs: &dyn Fs, path: &Path) -> Result<Password, Error> {
             path.display()
         )));
     }
-    Ok(Password::new(line))
+    Ok(line.to_vec())
 }
