@@ -284,5 +284,5 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let bytes = text.as_bytes();
     let pairs = bytes.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?));
-    if bytes.len() % 2 == 0 { pairs.collect() } else { None }
+    if bytes.len().is_multiple_of(2) { pairs.collect() } else { None }
 }

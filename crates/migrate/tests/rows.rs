@@ -5,6 +5,11 @@ use keyrack_vfs::{Fs, MemFs, RealFs};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// The number of a database, and a key of it.
+type Key = (u32, Vec<u8>);
+/// Names and values.
+type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
@@ -25,7 +30,7 @@ pub(crate) struct Rows {
     pub(crate) unclear: Vec<(String, Option<Vec<u8>>)>,
     /// Names of fields with an expiry of their own.
     pub(crate) dated_fields: Vec<Vec<u8>>,
-    open: Option<((u32, Vec<u8>), Option<u64>, BTreeMap<Vec<u8>, Vec<u8>>)>,
+    open: Option<(Key, Option<u64>, Fields)>,
 }
 
 impl Rows {
