@@ -39,6 +39,14 @@ impl Protocol {
         }
     }
 
+    /// The name of its clients, in the log and in metrics.
+    pub(crate) fn clients(self) -> &'static str {
+        match self {
+            Protocol::Resp => "redis",
+            other => other.name(),
+        }
+    }
+
     /// Whether the protocol lets a client authenticate.
     #[must_use]
     pub fn authenticates(self) -> bool {

@@ -244,7 +244,7 @@ impl<'a> Worker<'a> {
 
 /// Logs why a connection was closed.
 fn log_closed(client: &Client, reason: CloseReason) {
-    let (protocol, peer) = (client.connection.protocol().name(), &*client.peer_text());
+    let (protocol, peer) = (client.connection.protocol().clients(), &*client.peer_text());
     match reason {
         CloseReason::Oversized => events::request_too_large(protocol, peer),
         CloseReason::Memory => events::clients_memory_full(protocol, peer),
@@ -268,7 +268,7 @@ impl keyrack_net::Worker for Worker<'_> {
         let connection = self.connection(protocol, peer);
         let client = Client { connection, debt: Debt::default(), peer: peer.address };
         if log::is_on(LogLevel::Debug) {
-            events::connection_opened(protocol.name(), &client.peer_text());
+            events::connection_opened(protocol.clients(), &client.peer_text());
         }
         client
     }
@@ -384,7 +384,7 @@ impl keyrack_net::Worker for Worker<'_> {
     fn refusal(&self, listener: usize) -> &[u8] {
         let protocol = self.state.protocols.get(listener);
         let open = net_stats(&self.state.loops_handle).open;
-        events::connection_refused(protocol.map_or("mixed", |protocol| protocol.name()), open);
+        events::connection_refused(protocol.map_or("mixed", |protocol| protocol.clients()), open);
         match protocol {
             Some(Protocol::Memcached) => b"ERROR Too many open connections\r\n",
             Some(Protocol::Resp) => b"-ERR max number of clients reached\r\n",
