@@ -10,6 +10,7 @@ Keys and values are bytes. `docs/python.md` of the repository has the calls, the
 and processes, and the files.
 """
 
+import atexit as _atexit
 import os as _os
 
 from keyrack._errors import (
@@ -42,6 +43,7 @@ from keyrack._keyrack import (
     Transaction,
     View,
     Write,
+    _ending,
     _forked,
     decode_set,
     encode_set,
@@ -85,3 +87,6 @@ __all__ = [
 
 # A child has no threads of the stores of its parent: they refuse calls there.
 _os.register_at_fork(after_in_child=_forked)
+
+# An interpreter that ends has no lock for the threads that call listeners.
+_atexit.register(_ending)

@@ -5,7 +5,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Generic, Literal, Self, TypedDict, TypeVar, Unpack, final, overload, type_check_only
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, final, overload, type_check_only
 
 from _typeshed import ReadableBuffer
 from typing_extensions import disjoint_base
@@ -26,6 +26,7 @@ __all__ = [
     "Transaction",
     "View",
     "Write",
+    "_ending",
     "_forked",
     "decode_set",
     "encode_set",
@@ -428,6 +429,7 @@ class _Options(TypedDict, total=False):
     level0_stop: int
     level0_tables: int
     level_base_bytes: int
+    listener: Callable[[dict[str, Any]], object]
     log_retention_bytes: int
     log_retention_seconds: int
     memory_budget: int | None
@@ -448,4 +450,5 @@ def open_spaces(
 ) -> Spaces: ...
 def encode_set(members: Iterable[ReadableBuffer]) -> bytes: ...
 def decode_set(value: ReadableBuffer) -> set[bytes]: ...
+def _ending() -> None: ...
 def _forked() -> None: ...

@@ -12,6 +12,7 @@
 //!      Files           the calls of name spaces
 //!      source, writes     what views read, what they change
 //!      handle             an open store, and what ends with it
+//!      listener           events of a store for a function
 //!      gil, bytes, expiry, error  the lock of the interpreter, arguments, exceptions
 //! ```
 //!
@@ -30,6 +31,7 @@ mod files;
 mod gil;
 mod handle;
 mod key_space;
+mod listener;
 mod merge;
 mod options;
 mod range;
@@ -57,6 +59,8 @@ mod _keyrack {
     use crate::handle::_forked;
     #[pymodule_export]
     use crate::key_space::KeySpace;
+    #[pymodule_export]
+    use crate::listener::_ending;
     #[pymodule_export]
     use crate::merge::{decode_set, encode_set};
     #[pymodule_export]

@@ -1,6 +1,7 @@
 //! Options of stores as keyword arguments, each with the name that it has in Rust.
 
 use crate::error::{Failure, Result};
+use crate::listener::listener;
 use keyrack_flodb::{
     Append, Compression, Counter, MergeOperator, Options, PrefixExtractor, SetUnion,
 };
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 /// All options but `comparator`, `filter_policy` and `clock`, which are code of the program's, and
 /// `discards_memtables`, which is for measurements.
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "blob_bytes_min",
     "block_bytes",
     "cache_bytes",
@@ -28,6 +29,7 @@ const NAMES: [&str; 30] = [
     "level0_stop",
     "level0_tables",
     "level_base_bytes",
+    "listener",
     "log_retention_bytes",
     "log_retention_seconds",
     "memory_budget",
@@ -95,6 +97,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "level0_stop" => options.level0_stop = value.extract()?,
         "level0_tables" => options.level0_tables = value.extract()?,
         "level_base_bytes" => options.level_base_bytes = value.extract()?,
+        "listener" => options.listener = Some(listener(value)?),
         "log_retention_bytes" => options.log_retention_bytes = value.extract()?,
         "log_retention_seconds" => options.log_retention_seconds = value.extract()?,
         "memory_budget" => options.memory_budget = value.extract()?,
