@@ -120,6 +120,26 @@ fn numbers_of_a_store() {
     assert!(text.lines().any(|line| line.starts_with("level")), "{text}");
 }
 
+#[test]
+fn each_number_of_a_store_has_its_unit_and_its_meaning() {
+    let lab = store();
+    let metrics = parse_json(&lab.run("db stat s --metrics --json").exits(0).stdout);
+    let metrics = metrics.as_array().unwrap();
+    let text = lab.run("db stat s --metrics").exits(0).stdout;
+    assert!(metrics.len() > 40 && text.lines().count() == metrics.len(), "{text}");
+    for (metric, line) in metrics.iter().zip(text.lines()) {
+        let field = |name: &str| metric[name].as_str().unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!((words[0], words[2]), (field("name"), field("unit")));
+        assert!(line.ends_with(field("help")) && !field("help").is_empty(), "{line}");
+        assert_eq!(words[1].parse::<f64>().unwrap(), metric["value"].as_f64().unwrap(), "{line}");
+        assert!(["counter", "gauge"].contains(&field("kind")), "{line}");
+    }
+    let memory = metrics.iter().find(|metric| metric["name"] == "memory_entries").unwrap();
+    assert!(memory["value"].as_f64().unwrap() >= 1.0, "the last write is in the log alone");
+    lab.run("db stat s --metrics --property leveldb.stats").refuses(&["--property"]);
+}
+
 /// Reading changes no file and waits for nobody: the store may be in use.
 #[test]
 fn reading_leaves_the_store_alone() {

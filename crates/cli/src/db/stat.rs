@@ -4,7 +4,7 @@ use super::store::{Store, open_to_read, space_arg};
 use crate::db::args::{flag, on_store};
 use clap::{Arg, ArgMatches, Command};
 use keyrack_console::{Failure, Outcome};
-use keyrack_flodb::KeySpace;
+use keyrack_flodb::{KeySpace, Metric, MetricKind};
 use keyrack_vfs::{Fs, RealFs};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -13,6 +13,10 @@ pub(super) fn command() -> Command {
     let property = Arg::new("property").long("property").value_name("NAME");
     on_store("stat", "Print what the store consists of")
         .arg(flag("json", "Print it as JSON"))
+        .arg(
+            flag("metrics", "Print every number of the store, with its unit and its meaning")
+                .conflicts_with_all(["property", "space"]),
+        )
         .arg(space_arg("Of the key spaces, tell only of this one"))
         .arg(property.help("Print only this property, such as leveldb.sstables"))
 }
@@ -80,11 +84,35 @@ pub(super) fn run(matches: &ArgMatches) -> Outcome {
         };
         return Ok(keyrack_console::print(&format!("{}\n", text.trim_end_matches('\n'))));
     }
+    if matches.get_flag("metrics") {
+        let metrics = store.metrics();
+        let is_json = matches.get_flag("json");
+        let shown = if is_json { metrics_json(&metrics) } else { metrics_text(&metrics) };
+        return Ok(keyrack_console::print(&shown));
+    }
     let chosen = store.chosen(matches)?.map(|space| vec![space]);
     let mut stat = Stat::of(&store)?;
     let spaces = chosen.or_else(|| store.spaces());
     stat.spaces = spaces.map(|spaces| spaces.iter().map(Space::of).collect());
     Ok(keyrack_console::print(&if matches.get_flag("json") { stat.json() } else { stat.text() }))
+}
+
+/// A line for each number: its name, it and its unit, and what it is.
+fn metrics_text(metrics: &[Metric]) -> String {
+    let line = |metric: &Metric| {
+        let Metric { name, value, unit, help, .. } = metric;
+        format!("{name:<28} {value:>16} {unit:<12} {help}\n")
+    };
+    metrics.iter().map(line).collect()
+}
+
+fn metrics_json(metrics: &[Metric]) -> String {
+    let row = |metric: &Metric| {
+        let Metric { name, value, unit, help, .. } = metric;
+        let kind = if metric.kind == MetricKind::Counter { "counter" } else { "gauge" };
+        json!({ "name": name, "value": value, "kind": kind, "unit": unit, "help": help })
+    };
+    format!("{:#}\n", metrics.iter().map(row).collect::<Value>())
 }
 
 impl Stat {

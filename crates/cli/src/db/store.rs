@@ -9,7 +9,7 @@ use crate::db::args::{check_store, explain, options, path};
 use clap::{Arg, ArgMatches};
 use keyrack_console::Failure;
 use keyrack_flodb::{
-    Comparator, Compression, Db, Error, FileSet, Iter, KeySpace, Options, SpaceIter, Spaces,
+    Comparator, Compression, Db, Error, FileSet, Iter, KeySpace, Metric, Options, SpaceIter, Spaces,
 };
 use keyrack_flodb::{Result as DbResult, WriteOptions};
 use keyrack_store::{LogReplay, LogSource};
@@ -163,6 +163,13 @@ impl Store {
         match self {
             Store::Plain(db) => db.stats(visit),
             Store::Spaces(spaces) => spaces.stats(visit),
+        }
+    }
+
+    pub(super) fn metrics(&self) -> Vec<Metric> {
+        match self {
+            Store::Plain(db) => db.metrics(),
+            Store::Spaces(spaces) => spaces.metrics(),
         }
     }
 

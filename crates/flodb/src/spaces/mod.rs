@@ -46,7 +46,7 @@ pub use transaction::SpacesTransaction;
 pub use transaction_iter::SpacesTransactionIter;
 
 use crate::batch::Batch;
-use crate::db::{Db, Inner, Snapshot};
+use crate::db::{Db, Inner, Metric, Snapshot};
 use crate::error::{Error, Result};
 use crate::key::{Comparator, SPACES_ORDER};
 use crate::options::Options;
@@ -562,6 +562,20 @@ impl Spaces {
     /// ```
     pub fn stats(&self, visit: &mut dyn FnMut(&str, f64)) {
         self.db.stats(visit);
+    }
+
+    /// All numbers of the store, see [`Db::metrics`].
+    ///
+    /// ```
+    /// # use keyrack_flodb::{Options, Spaces};
+    /// # let fs = std::sync::Arc::new(keyrack_vfs::MemFs::new());
+    /// # let spaces = Spaces::open_in(fs, "/store".as_ref(), Options::new(), &[])?;
+    /// assert!(spaces.metrics().iter().all(|metric| !metric.help.is_empty()));
+    /// # Ok::<(), keyrack_flodb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.db.metrics()
     }
 
     /// What the store was opened with, see [`Db::options`].
