@@ -309,6 +309,10 @@ impl<'a> Importer<'a> {
                 Outcome::Hash => self.report.hashes += 1,
                 Outcome::Exists => self.exists(&key)?,
                 Outcome::Unclear => self.unclear.insert(&key)?,
+                Outcome::Follows(other) if self.unclear.contains(&other) => {
+                    self.unclear.insert(&key)?;
+                }
+                Outcome::Follows(_) => {}
                 Outcome::Refused(error) => {
                     let shown = format!("{}: {error}", String::from_utf8_lossy(&key));
                     self.report.refused.add(shown.as_bytes());

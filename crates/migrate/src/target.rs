@@ -28,6 +28,8 @@ struct InFlight {
     key: Vec<u8>,
     /// Of a change: its other keys.
     more_keys: Vec<Vec<u8>>,
+    /// It gives its other key the value of the first.
+    is_copy: bool,
     /// Of a change: 0 means that it changed nothing here, though it did at the source.
     is_zero_unclear: bool,
 }
@@ -45,6 +47,8 @@ pub(crate) enum Outcome {
     Refused(String),
     /// The change cannot be repeated here.
     Unclear,
+    /// This key has now what the other one had.
+    Follows(Vec<u8>),
 }
 
 /// A server that gets rows and changes.
@@ -105,6 +109,8 @@ impl Target {
                 if is_unclear {
                     let keys = std::iter::once(command.key).chain(command.more_keys);
                     self.outcomes.extend(keys.map(|key| (key, Outcome::Unclear)));
+                } else if let ([target], true) = (&command.more_keys[..], command.is_copy) {
+                    self.outcomes.push((target.clone(), Outcome::Follows(command.key)));
                 }
                 return;
             }
@@ -126,11 +132,12 @@ impl Target {
 impl Commands for Target {
     fn command(&mut self, role: Role, key: &[u8], args: &[&[u8]]) -> Result<()> {
         let more_keys = if role == Role::Change { more_keys(args) } else { Vec::new() };
+        let is_copy = is_copy(args[0]);
         let is_zero_unclear =
             [&b"COPY"[..], b"RENAMENX"].iter().any(|name| args[0].eq_ignore_ascii_case(name));
         self.client.send(args);
         let key = key.to_vec();
-        self.in_flight.push_back(InFlight { role, key, more_keys, is_zero_unclear });
+        self.in_flight.push_back(InFlight { role, key, more_keys, is_copy, is_zero_unclear });
         if self.client.unsent_bytes() >= SEND_BYTES || self.in_flight.len() >= IN_FLIGHT_MAX {
             self.client.flush()?;
             self.wait_until(IN_FLIGHT_MAX / 2)?;
@@ -143,10 +150,15 @@ fn is_fatal(error: &str) -> bool {
     FATAL.iter().any(|fatal| error.starts_with(fatal))
 }
 
+/// Whether a change gives its second key what the first one has.
+fn is_copy(name: &[u8]) -> bool {
+    [&b"RENAME"[..], b"RENAMENX", b"COPY"].iter().any(|copy| name.eq_ignore_ascii_case(copy))
+}
+
 /// The keys of a change behind the first one.
 fn more_keys(args: &[&[u8]]) -> Vec<Vec<u8>> {
     let step = match args[0].to_ascii_uppercase().as_slice() {
-        b"RENAME" | b"RENAMENX" | b"COPY" => {
+        name if is_copy(name) => {
             return args.get(2).map(|key| key.to_vec()).into_iter().collect();
         }
         b"DEL" | b"UNLINK" => 1,

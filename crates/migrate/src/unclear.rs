@@ -28,6 +28,10 @@ impl KeySet {
         Ok(())
     }
 
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.keys.contains(key)
+    }
+
     pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
         self.bytes = 0;
         std::mem::take(&mut self.keys).into_iter().collect()

@@ -234,6 +234,36 @@ fn a_source_that_was_emptied_does_not_empty_a_destination_with_rows() {
     assert_eq!(target.connect().ask(&[b"GET", b"a"]), b"1");
 }
 
+/// Commands as a file has them.
+fn commands(lines: &[&str]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        text.extend(format!("*{}\r\n", words.len()).into_bytes());
+        words
+            .iter()
+            .for_each(|word| text.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes()));
+    }
+    text
+}
+
+/// A file of commands, imported.
+fn moved_commands(lines: &[&str], to: &Url, options: &Options) -> Result<Report, Error> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("changes.aof");
+    std::fs::write(&path, commands(lines)).unwrap();
+    moved(&Source::File(path), to, options)
+}
+
+#[test]
+fn a_key_that_is_unclear_stays_so_under_its_new_names() {
+    let Some(target) = Running::redis(&[]) else { return };
+    let lines = ["SET k 1", "SETBIT k 1 1", "RENAME k j", "COPY j m", "SET other 1"];
+    let report = moved_commands(&lines, &target.url(), &Options::default()).unwrap();
+    assert_eq!(report.unclear.first, ["j", "k", "m"], "{report:?}");
+    assert_eq!(report.changes, 4);
+}
+
 #[test]
 fn items_of_memcached_keep_flags_and_times() {
     let Some(source) = Running::memcached() else { return };
