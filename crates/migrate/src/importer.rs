@@ -262,6 +262,10 @@ impl<'a> Importer<'a> {
             ));
         }
         self.report.changes += 1;
+        if is_flush_all(args) {
+            // The destination may have other databases, which are not those of the source.
+            return target.command(Role::Change, b"", &[b"FLUSHDB"]);
+        }
         target.command(Role::Change, args.get(1).copied().unwrap_or_default(), args)
     }
 

@@ -265,6 +265,19 @@ fn a_key_that_is_unclear_stays_so_under_its_new_names() {
 }
 
 #[test]
+fn a_source_that_was_emptied_leaves_other_databases_of_the_destination() {
+    let Some(target) = Running::redis(&[]) else { return };
+    let mut talk = target.connect();
+    talk.run("SELECT 1");
+    talk.run("SET mine 1");
+    let lines = ["SET a 1", "FLUSHALL", "SET b 1"];
+    moved_commands(&lines, &target.url(), &Options::default()).unwrap();
+    assert_eq!(talk.ask(&[b"GET", b"mine"]), b"1");
+    talk.run("SELECT 0");
+    assert_eq!(talk.ask(&[b"DBSIZE"]), b":1\r\n");
+}
+
+#[test]
 fn items_of_memcached_keep_flags_and_times() {
     let Some(source) = Running::memcached() else { return };
     let Some(target) = Running::memcached() else { return };
