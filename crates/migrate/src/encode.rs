@@ -80,6 +80,11 @@ impl Encoder {
         self.pieces = 0;
     }
 
+    /// The key of the hash at hand.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
     pub(crate) fn field(
         &mut self,
         name: &[u8],

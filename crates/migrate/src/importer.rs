@@ -180,19 +180,23 @@ impl<'a> Importer<'a> {
         db == self.options.db.unwrap_or(0)
     }
 
-    /// Whether a row is to be moved; counts it otherwise.
-    fn admits(&mut self, entry: &Entry<'_>) -> bool {
+    /// Whether a row is to be moved; counts it otherwise. Of one that has expired an older copy
+    /// is removed.
+    fn admits(&mut self, entry: &Entry<'_>) -> Result<bool> {
         if !self.is_ours(entry.db) {
             self.report.other_databases += u64::from(self.options.db.is_none());
-            return false;
+            return Ok(false);
         }
         let has_expired = entry.expires_ms.is_some_and(|time| time <= wall::unix_ms());
-        self.report.expired += u64::from(has_expired);
-        !has_expired
+        if has_expired {
+            self.report.expired += 1;
+            self.remove_unclear(entry.key)?;
+        }
+        Ok(!has_expired)
     }
 
     fn string(&mut self, entry: &Entry<'_>, value: &[u8]) -> Result<()> {
-        if !self.admits(entry) {
+        if !self.admits(entry)? {
             return Ok(());
         }
         match (&mut self.target, &mut self.cache) {
@@ -210,7 +214,7 @@ impl<'a> Importer<'a> {
 
     fn begin_hash(&mut self, entry: &Entry<'_>) -> Result<()> {
         self.hash = HashState::Skipped;
-        if !self.admits(entry) {
+        if !self.admits(entry)? {
             return Ok(());
         }
         let Some(target) = &mut self.target else {
@@ -245,7 +249,10 @@ impl<'a> Importer<'a> {
         let state = std::mem::take(&mut self.hash);
         if let (HashState::Open, Some(target)) = (state, &mut self.target) {
             // Without fields all of them had expired, and were counted.
-            self.encoder.end_hash(target)?;
+            if !self.encoder.end_hash(target)? {
+                let key = self.encoder.key().to_vec();
+                self.remove_unclear(&key)?;
+            }
         }
         Ok(())
     }
