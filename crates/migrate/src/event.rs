@@ -3,7 +3,7 @@
 //! ```text
 //!   String | Hash Field* EndHash | LeftOut | Gone     rows, as they are
 //!   ReadAgain                                         they replace what was read before
-//!   Command | Unclear                                 what happened to them since
+//!   Command | Unclear | Swapped                       what happened to them since
 //!   Progress                                          how far the source is
 //! ```
 //!
@@ -108,6 +108,11 @@ pub enum Event<'a> {
         name: &'a str,
         /// The key, if the command has one.
         key: Option<&'a [u8]>,
+    },
+    /// A database was exchanged with another one.
+    Swapped {
+        /// Its number.
+        db: u32,
     },
     /// How far the source is.
     Progress(Progress),

@@ -168,7 +168,16 @@ impl<'a> Importer<'a> {
             Event::Unclear { db, name, key: None } if self.is_ours(db) => {
                 *self.report.left_out_commands.entry(name.to_owned()).or_default() += 1;
             }
-            Event::LeftOut { .. } | Event::Command { .. } | Event::Unclear { .. } => {
+            Event::Swapped { db } if self.is_ours(db) => {
+                return Err(Error::usage(format!(
+                    "the source exchanged database {db} with another one (SWAPDB), which an import \
+                     cannot repeat: import it again, or its snapshot"
+                )));
+            }
+            Event::LeftOut { .. }
+            | Event::Command { .. }
+            | Event::Unclear { .. }
+            | Event::Swapped { .. } => {
                 self.report.other_databases += u64::from(self.options.db.is_none());
             }
             Event::Progress(progress) => self.progress(&progress)?,

@@ -48,6 +48,12 @@ enum Class {
     OtherType,
     /// It may change the key at this index in a way that the destination cannot repeat.
     Unclear(usize),
+    /// It changes the key at this index in the database of this number, perhaps another one.
+    UnclearIn(usize, u32),
+    /// It moves a key to the database of this number.
+    Move(u32),
+    /// It exchanges two databases.
+    Swap,
     /// It changes keys that it does not name.
     Nameless,
     Select,
@@ -125,9 +131,24 @@ impl Replay {
             Class::Unclear(index) => {
                 visit(Event::Unclear { db, name, key: args.get(index).copied() })
             }
+            Class::UnclearIn(index, db) => {
+                visit(Event::Unclear { db, name, key: args.get(index).copied() })
+            }
+            Class::Move(to) => {
+                let key = args.get(1).copied();
+                visit(Event::Unclear { db, name, key })?;
+                visit(Event::Unclear { db: to, name, key })
+            }
+            Class::Swap => {
+                for arg in args.iter().skip(1) {
+                    let db =
+                        number_of(arg).ok_or_else(|| input.damage(at, "SWAPDB of no database"))?;
+                    visit(Event::Swapped { db })?;
+                }
+                Ok(())
+            }
             Class::Select => {
-                let number = args.get(1).and_then(|text| parse_u64(text));
-                let number = number.and_then(|number| u32::try_from(number).ok());
+                let number = args.get(1).and_then(|text| number_of(text));
                 self.db = number.ok_or_else(|| input.damage(at, "SELECT of no database"))?;
                 Ok(())
             }
@@ -141,8 +162,14 @@ fn class(args: &[&[u8]]) -> Class {
     match name.to_ascii_uppercase().as_str() {
         "SET" if !is_known_set(args) => Class::Unclear(1),
         "COPY" if args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"DB")) => {
-            Class::Unclear(2)
+            let option = args.iter().rposition(|arg| arg.eq_ignore_ascii_case(b"DB"));
+            let db = option.and_then(|at| args.get(at + 1)).and_then(|text| number_of(text));
+            db.map_or(Class::Unclear(2), |db| Class::UnclearIn(2, db))
         }
+        "MOVE" => {
+            args.get(2).and_then(|text| number_of(text)).map_or(Class::Unclear(1), Class::Move)
+        }
+        "SWAPDB" => Class::Swap,
         "SET" | "COPY" | "SETEX" | "PSETEX" | "SETNX" | "GETSET" | "GETDEL" | "GETEX" | "MSET"
         | "MSETNX" | "APPEND" | "SETRANGE" | "INCR" | "DECR" | "INCRBY" | "DECRBY"
         | "INCRBYFLOAT" | "HSET" | "HMSET" | "HSETNX" | "HDEL" | "HINCRBY" | "HINCRBYFLOAT"
@@ -161,7 +188,7 @@ fn class(args: &[&[u8]]) -> Class {
         | "ZPOPMAX" | "ZMPOP" | "BZMPOP" | "ZREMRANGEBYSCORE" | "ZREMRANGEBYRANK"
         | "ZREMRANGEBYLEX" | "GEOADD" | "XADD" | "XDEL" | "XTRIM" | "XGROUP" | "XACK"
         | "XCLAIM" | "XAUTOCLAIM" | "XSETID" | "XREADGROUP" => Class::OtherType,
-        "SWAPDB" | "EVAL" | "EVALSHA" | "FCALL" => Class::Nameless,
+        "EVAL" | "EVALSHA" | "FCALL" => Class::Nameless,
         "BITOP" => Class::Unclear(2),
         "SORT" | "GEORADIUS" | "GEORADIUSBYMEMBER" => {
             let is_store = |arg: &&[u8]| {
@@ -171,6 +198,11 @@ fn class(args: &[&[u8]]) -> Class {
         }
         _ => Class::Unclear(1),
     }
+}
+
+/// The number of a database.
+fn number_of(text: &[u8]) -> Option<u32> {
+    parse_u64(text).and_then(|number| u32::try_from(number).ok())
 }
 
 /// Whether a SET has only options that the destination knows.

@@ -278,6 +278,18 @@ fn a_source_that_was_emptied_leaves_other_databases_of_the_destination() {
 }
 
 #[test]
+fn what_other_databases_do_to_ours_is_not_lost() {
+    let Some(target) = Running::redis(&[]) else { return };
+    let options = Options { db: Some(0), ..Options::default() };
+    let lines = ["SELECT 2", "SET a 1", "MOVE a 0", "COPY b c REPLACE DB 0", "COPY b d DB 3"];
+    let report = moved_commands(&lines, &target.url(), &options).unwrap();
+    assert_eq!((report.unclear.first.join(","), report.changes), ("a,c".to_owned(), 0));
+    moved_commands(&["SELECT 2", "SWAPDB 1 2"], &target.url(), &options).unwrap();
+    let error = moved_commands(&["SELECT 2", "SWAPDB 1 0"], &target.url(), &options).unwrap_err();
+    assert!(error.to_string().contains("SWAPDB"), "{error}");
+}
+
+#[test]
 fn items_of_memcached_keep_flags_and_times() {
     let Some(source) = Running::memcached() else { return };
     let Some(target) = Running::memcached() else { return };

@@ -62,7 +62,10 @@ impl Rows {
             Event::Unclear { name, key, .. } => {
                 self.unclear.push((name.to_owned(), key.map(<[u8]>::to_vec)));
             }
-            Event::Gone { .. } | Event::ReadAgain(_) | Event::Progress(_) => {}
+            Event::Swapped { .. }
+            | Event::Gone { .. }
+            | Event::ReadAgain(_)
+            | Event::Progress(_) => {}
         }
     }
 }
