@@ -53,6 +53,25 @@ fn each_spoiled_byte_without_a_checksum_does_no_harm() {
 }
 
 #[test]
+fn a_transaction_without_its_end_before_the_last_part_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    let set = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
+    write("a.manifest", "file one seq 1 type b\nfile two seq 1 type i\n");
+    write("one", &format!("{set}*1\r\n$5\r\nMULTI\r\n{set}"));
+    write("two", set);
+    match read(&dir.path().join("a.manifest")) {
+        Err(Error::Damage { name, offset, .. }) => {
+            assert!(name.ends_with("one"), "{name}");
+            assert_eq!(offset, set.len() as u64);
+        }
+        found => panic!("{found:?}"),
+    }
+    write("one", set);
+    assert_eq!(read(&dir.path().join("a.manifest")).unwrap().0.commands.len(), 2);
+}
+
+#[test]
 fn a_cut_snapshot_is_damage_at_its_end() {
     let bytes = std::fs::read(fixture("redis-8.0.rdb")).unwrap();
     for length in 1..bytes.len() {

@@ -46,9 +46,11 @@ pub(crate) fn read(
         let (done, total) = (input.offset(), input.bytes_total());
         visit(Event::Progress(Progress { phase: Phase::Bytes, done, total }))?;
     };
-    let torn = replay.take_open_transaction().filter(|_| is_last || torn.is_some()).or(torn);
+    let torn = replay.take_open_transaction().or(torn);
     match torn {
-        Some(at) if !is_last => Err(input.damage(at, "a torn command before the last file")),
+        Some(at) if !is_last => {
+            Err(input.damage(at, "a torn command or transaction before the last file"))
+        }
         torn => Ok(torn),
     }
 }
