@@ -86,7 +86,10 @@ impl Report {
         match event {
             Event::String { .. } => self.strings += 1,
             Event::Hash(_) => self.hashes += 1,
-            Event::Field { .. } => self.fields += 1,
+            Event::Field { expires_ms, .. } => {
+                self.fields += 1;
+                self.field_expiries += u64::from(expires_ms.is_some());
+            }
             Event::LeftOut { kind, key, .. } => {
                 self.left_out.entry((*kind).to_owned()).or_default().add(key);
             }

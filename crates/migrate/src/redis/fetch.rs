@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   TYPE, STRLEN of each key  -->  GET and PEXPIRETIME, in portions of values
-//!                                  HSCAN and PEXPIRETIME, piece by piece
+//!                                  HSCAN, HPEXPIRETIME and PEXPIRETIME, piece by piece
 //! ```
 //!
 //! A server without PEXPIRETIME (before Redis 7) is asked for PTTL, and the time of the answer is
@@ -24,6 +24,8 @@ pub(crate) struct Fetcher {
     client: Client,
     db: u32,
     has_expire_time: bool,
+    /// Whether the server has fields with an expiry of their own, and tells it.
+    has_field_expiries: bool,
 }
 
 impl Fetcher {
@@ -35,7 +37,13 @@ impl Fetcher {
         }
         // No key has to exist for the answer.
         let probe = client.ask(&[b"PEXPIRETIME", b""])?;
-        Ok(Fetcher { client, db, has_expire_time: matches!(probe, Value::Integer(_)) })
+        let has_expire_time = matches!(probe, Value::Integer(_));
+        let has_field_expiries = match client.ask(&[b"HPEXPIRETIME", b"", b"FIELDS", b"1", b""])? {
+            // The server does not know the command.
+            Value::Error(text) if text.starts_with("ERR") => false,
+            reply => client.expect_no_error(reply).map(|_| true)?,
+        };
+        Ok(Fetcher { client, db, has_expire_time, has_field_expiries })
     }
 
     pub(crate) fn client(&mut self) -> &mut Client {
@@ -146,11 +154,13 @@ impl Fetcher {
                 visit(Event::Hash(Entry { db: self.db, key, expires_ms, flags: 0 }))?;
                 is_open = true;
             }
-            for pair in fields.chunks(2) {
+            let expiries = self.field_expiries(key, &fields)?;
+            for (index, pair) in fields.chunks(2).enumerate() {
                 let [Value::Text(name), Value::Text(value)] = pair else {
                     return self.client.unexpected("HSCAN");
                 };
-                visit(Event::Field { name, value, expires_ms: None })?;
+                let expires_ms = expiries.get(index).copied().flatten();
+                visit(Event::Field { name, value, expires_ms })?;
             }
             if cursor == b"0" {
                 break;
@@ -159,5 +169,32 @@ impl Fetcher {
             self.client.flush()?;
         }
         if is_open { visit(Event::EndHash) } else { visit(Event::Gone { key }) }
+    }
+
+    /// When each of the fields of a piece of a hash expires on its own; nothing where no field
+    /// does.
+    fn field_expiries(&mut self, key: &[u8], fields: &[Value]) -> Result<Vec<Option<u64>>> {
+        if !self.has_field_expiries || fields.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<&[u8]> = fields.iter().step_by(2).filter_map(Value::text).collect();
+        let count = names.len().to_string();
+        let mut args = vec![&b"HPEXPIRETIME"[..], key, b"FIELDS", count.as_bytes()];
+        args.extend(&names);
+        match self.client.ask(&args)? {
+            Value::List(times) if times.len() == names.len() => times
+                .iter()
+                .map(|time| match time {
+                    // Below zero: no field, or one without an expiry.
+                    Value::Integer(time) => Ok(u64::try_from(*time).ok()),
+                    _ => self.client.unexpected("HPEXPIRETIME"),
+                })
+                .collect(),
+            // The key is gone or no hash any more: a change, which is reported as such.
+            Value::Null => Ok(Vec::new()),
+            Value::Error(text) if text.starts_with("WRONGTYPE") => Ok(Vec::new()),
+            Value::Error(text) => Err(Error::server(self.client.name(), text)),
+            _ => self.client.unexpected("HPEXPIRETIME"),
+        }
     }
 }
