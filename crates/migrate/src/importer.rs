@@ -116,8 +116,15 @@ impl<'a> Importer<'a> {
         })
     }
 
-    /// Refuses a source with commands where they could meet rows that were kept.
+    /// Refuses a source with commands where they could meet rows that were kept, or no server that
+    /// knows them.
     pub(crate) fn check_changes(&self) -> Result<()> {
+        if self.target.is_none() {
+            return Err(Error::usage(
+                "a destination of memcached's protocol gets rows and no changes: use --no-changes, \
+                 or a destination with Redis' protocol",
+            ));
+        }
         if self.options.on_conflict == OnConflict::Replace || self.was_empty {
             return Ok(());
         }
@@ -268,9 +275,7 @@ impl<'a> Importer<'a> {
 
     fn change(&mut self, args: &[&[u8]]) -> Result<()> {
         self.check_changes()?;
-        let target = self.target.as_mut().ok_or_else(|| {
-            Error::usage("a source with commands needs a destination with Redis' protocol")
-        })?;
+        let target = self.target.as_mut().expect("there is a target for changes");
         if args[0].to_ascii_uppercase().starts_with(b"FLUSH") && !self.was_empty {
             return Err(Error::usage(
                 "the source was emptied (FLUSHALL or FLUSHDB), and the destination had rows of \

@@ -318,6 +318,8 @@ fn items_of_memcached_keep_flags_and_times() {
     // The other way, a cache gets what it can hold.
     redis.connect().run("HSET hash f v");
     let from = Source::Server(redis.url());
+    let error = moved(&from, &target.url(), &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("--no-changes"), "{error}");
     let options = Options { no_changes: true, ..Options::default() };
     let report = moved(&from, &target.url(), &options).unwrap();
     assert_eq!((report.strings, report.left_out["hash"].count), (2002, 1));
