@@ -125,6 +125,6 @@ fn made_up_lines_are_refused_or_can_be_used() {
         .sample(&lines[..])
         .words(&[b"\"expires_at_ms\":1", b"\"more\":true", b"\"value_hex\":\"f\"", b"\n"])
         .run(|input, dice| {
-            check(input, dice, |input, visit| json::read(input, visit).map(|()| None))
+            check(input, dice, |input, visit| json::read(input, 0, visit).map(|()| None))
         });
 }

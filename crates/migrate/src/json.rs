@@ -184,8 +184,8 @@ struct Line {
     more: bool,
 }
 
-/// Reads lines to the end.
-pub(crate) fn read(input: &mut Input<'_>, visit: Visit<'_>) -> Result<()> {
+/// Reads lines to the end, as rows of the database `db`.
+pub(crate) fn read(input: &mut Input<'_>, db: u32, visit: Visit<'_>) -> Result<()> {
     // The key of a hash that goes on.
     let mut open: Option<Vec<u8>> = None;
     while let Some(end) = line_end(input)? {
@@ -194,7 +194,7 @@ pub(crate) fn read(input: &mut Input<'_>, visit: Visit<'_>) -> Result<()> {
         if !text.iter().all(u8::is_ascii_whitespace) {
             let parsed: std::result::Result<Line, _> = serde_json::from_slice(text);
             let line = parsed.map_err(|error| input.damage(at, error.to_string()))?;
-            row(line, &mut open, visit)?.map_err(|what| input.damage(at, what))?;
+            row(line, db, &mut open, visit)?.map_err(|what| input.damage(at, what))?;
         }
         let is_last = end == input.buffered().len();
         input.consume(if is_last { end } else { end + 1 });
@@ -225,6 +225,7 @@ fn line_end(input: &mut Input<'_>) -> Result<Option<usize>> {
 /// Reports a line. The inner error says what is wrong with it.
 fn row(
     line: Line,
+    db: u32,
     open: &mut Option<Vec<u8>>,
     visit: Visit<'_>,
 ) -> Result<std::result::Result<(), &'static str>> {
@@ -232,7 +233,7 @@ fn row(
         return Ok(Err("needs either key or key_hex"));
     };
     let Line { expires_at_ms: expires_ms, flags, more, .. } = line;
-    let entry = Entry { db: 0, key: &key, expires_ms, flags };
+    let entry = Entry { db, key: &key, expires_ms, flags };
     let goes_on = open.take();
     if goes_on.as_ref().is_some_and(|open| *open != key || line.r#type != "hash") {
         return Ok(Err("the line before says that its hash goes on"));

@@ -38,21 +38,21 @@ pub fn import(
     stop: &AtomicBool,
     observe: Observe<'_>,
 ) -> Result<Report> {
+    let db = options.db.unwrap_or(0);
     let mut importer = Importer::connect(to, options, stop, observe)?;
     match source {
         Source::File(path) => {
-            let torn = read_file(fs, path, &mut |event| importer.event(event))?;
+            let torn = read_file_of(fs, path, db, &mut |event| importer.event(event))?;
             importer.report_mut().torn = torn;
         }
         Source::Server(url) if url.protocol == Protocol::Memcached => {
-            let missed = memcached::read(url, &mut |event| importer.event(event))?;
+            let missed = memcached::read(url, db, &mut |event| importer.event(event))?;
             importer.report_mut().gone = missed.gone;
         }
         Source::Server(url) => {
             if !options.no_changes {
                 importer.check_changes()?;
             }
-            let db = options.db.unwrap_or(0);
             let with_changes = !options.no_changes;
             let Options { method, follow, .. } = *options;
             let plan = Plan { method, db, with_changes, follow, stop };
@@ -77,7 +77,7 @@ pub fn import(
 /// Any kind but damage.
 pub fn export(from: &Url, db: u32, stop: &AtomicBool, visit: Visit<'_>) -> Result<()> {
     if from.protocol == Protocol::Memcached {
-        return memcached::read(from, visit).map(drop);
+        return memcached::read(from, db, visit).map(drop);
     }
     let plan = Plan { method: Method::Scan, db, with_changes: false, follow: false, stop };
     redis::read(from, &plan, visit).map(drop)
@@ -89,6 +89,16 @@ pub fn export(from: &Url, db: u32, stop: &AtomicBool, visit: Visit<'_>) -> Resul
 /// # Errors
 /// A file cannot be read, or is damaged.
 pub fn read_file(fs: &dyn Fs, path: &Path, visit: Visit<'_>) -> Result<Option<(String, u64)>> {
+    read_file_of(fs, path, 0, visit)
+}
+
+/// Reads a file. Rows of a format without databases are those of `db`.
+fn read_file_of(
+    fs: &dyn Fs,
+    path: &Path,
+    db: u32,
+    visit: Visit<'_>,
+) -> Result<Option<(String, u64)>> {
     let path = match fs.metadata(path)?.kind {
         FileKind::Dir => aof::manifest_in(fs, path)?,
         _ => path.to_owned(),
@@ -108,7 +118,7 @@ pub fn read_file(fs: &dyn Fs, path: &Path, visit: Visit<'_>) -> Result<Option<(S
             return Err(Error::usage(format!("{name} is empty")));
         };
         if first == b'{' {
-            json::read(&mut input, visit)?;
+            json::read(&mut input, db, visit)?;
             continue;
         }
         let is_last = index + 1 == files.len();

@@ -326,6 +326,21 @@ fn items_of_memcached_keep_flags_and_times() {
 }
 
 #[test]
+fn rows_of_a_source_without_databases_are_those_of_the_wanted_one() {
+    let Some(target) = Running::redis(&[]) else { return };
+    let Some(cache) = Running::memcached() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows.json");
+    std::fs::write(&path, "{\"key\":\"a\",\"type\":\"string\",\"value\":\"1\"}\n").unwrap();
+    let options = Options { db: Some(3), ..Options::default() };
+    let report = moved(&Source::File(path), &target.url(), &options).unwrap();
+    assert_eq!((report.strings, report.is_complete()), (1, true));
+    cache.connect().lines(b"set b 0 0 1\r\n2\r\n", 1);
+    let report = moved(&Source::Server(cache.url()), &target.url(), &options).unwrap();
+    assert_eq!((report.strings, report.is_complete()), (1, true));
+}
+
+#[test]
 fn what_the_destination_refuses_is_named() {
     let Some(target) = Running::redis(&["--proto-max-bulk-len", "1mb"]) else { return };
     assert!(target.dir().exists());

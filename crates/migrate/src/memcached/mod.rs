@@ -33,8 +33,8 @@ pub(crate) struct Missed {
     pub(crate) gone: u64,
 }
 
-/// Reads all items.
-pub(crate) fn read(url: &Url, visit: Visit<'_>) -> Result<Missed> {
+/// Reads all items, as rows of the database `db`.
+pub(crate) fn read(url: &Url, db: u32, visit: Visit<'_>) -> Result<Missed> {
     let mut dump = CacheLink::connect(url)?;
     let mut items = CacheLink::connect(url)?;
     let total = item_count(&mut items)?;
@@ -52,7 +52,7 @@ pub(crate) fn read(url: &Url, visit: Visit<'_>) -> Result<Missed> {
             }
         }
         if keys.len() >= BATCH || is_end {
-            fetch(&mut items, &keys, &mut missed, visit)?;
+            fetch(&mut items, db, &keys, &mut missed, visit)?;
             done += keys.len() as u64;
             keys.clear();
             let total = Some(total.max(done));
@@ -108,6 +108,7 @@ fn item_count(link: &mut CacheLink) -> Result<u64> {
 
 fn fetch(
     link: &mut CacheLink,
+    db: u32,
     keys: &[Vec<u8>],
     missed: &mut Missed,
     visit: Visit<'_>,
@@ -128,7 +129,7 @@ fn fetch(
                 let expires_ms =
                     u64::try_from(ttl_s).ok().map(|seconds| now_ms + seconds.max(1) * 1000);
                 let number = flags.number(b'f').and_then(|flags| u32::try_from(flags).ok());
-                let entry = Entry { db: 0, key, expires_ms, flags: number.unwrap_or(0) };
+                let entry = Entry { db, key, expires_ms, flags: number.unwrap_or(0) };
                 visit(Event::String { entry, value })
             }
             Reply::Meta(meta::Reply::Head { .. }) => {
