@@ -81,6 +81,12 @@ enum Writer {
 }
 
 impl Writer {
+    /// Whether an event is a row with flags, and the format has none.
+    fn loses_flags_of(&self, event: &Event<'_>) -> bool {
+        let has_flags = matches!(event, Event::String { entry, .. } if entry.flags != 0);
+        has_flags && matches!(self, Writer::Resp(..))
+    }
+
     /// Writes an event, and lends the bytes if there are many, or if they are the last.
     fn event(&mut self, event: &Event<'_>) -> Result<&[u8], Error> {
         match self {
@@ -120,6 +126,7 @@ fn copied(
     let (mut shown, mut report, mut end) = (Shown::new(), Report::default(), None);
     let result = export(from, db, stop, &mut |event| {
         report.note(&event);
+        report.flags_lost += u64::from(writer.loses_flags_of(&event));
         if let Event::Progress(progress) = &event {
             step(progress, &report, &mut shown, stop)?;
         }
