@@ -30,8 +30,8 @@ struct InFlight {
     more_keys: Vec<Vec<u8>>,
     /// It gives its other key the value of the first.
     is_copy: bool,
-    /// Of a change: 0 means that it changed nothing here, though it did at the source.
-    is_zero_unclear: bool,
+    /// Of a change: the reply that says that it changed nothing here, though it did at the source.
+    unchanged: Option<Kind>,
 }
 
 /// What a reply says.
@@ -103,7 +103,7 @@ impl Target {
 
     /// What the reply to a command means. Of a row of several commands the first error counts.
     fn judge(&mut self, command: InFlight, error: Option<String>, kind: Kind) {
-        let is_unclear = error.is_some() || (command.is_zero_unclear && kind == Kind::Zero);
+        let is_unclear = error.is_some() || command.unchanged == Some(kind);
         let outcome = match (command.role, error) {
             (Role::Change, _) => {
                 if is_unclear {
@@ -133,11 +133,10 @@ impl Commands for Target {
     fn command(&mut self, role: Role, key: &[u8], args: &[&[u8]]) -> Result<()> {
         let more_keys = if role == Role::Change { more_keys(args) } else { Vec::new() };
         let is_copy = is_copy(args[0]);
-        let is_zero_unclear =
-            [&b"COPY"[..], b"RENAMENX"].iter().any(|name| args[0].eq_ignore_ascii_case(name));
+        let unchanged = unchanged(args);
         self.client.send(args);
         let key = key.to_vec();
-        self.in_flight.push_back(InFlight { role, key, more_keys, is_copy, is_zero_unclear });
+        self.in_flight.push_back(InFlight { role, key, more_keys, is_copy, unchanged });
         if self.client.unsent_bytes() >= SEND_BYTES || self.in_flight.len() >= IN_FLIGHT_MAX {
             self.client.flush()?;
             self.wait_until(IN_FLIGHT_MAX / 2)?;
@@ -155,6 +154,17 @@ fn is_copy(name: &[u8]) -> bool {
     [&b"RENAME"[..], b"RENAMENX", b"COPY"].iter().any(|copy| name.eq_ignore_ascii_case(copy))
 }
 
+/// The reply that says that a change was none. At the source it was one, or it would not be in
+/// its history.
+fn unchanged(args: &[&[u8]]) -> Option<Kind> {
+    let has = |option: &[u8]| args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(option));
+    match args[0].to_ascii_uppercase().as_slice() {
+        b"COPY" | b"RENAMENX" | b"SETNX" | b"MSETNX" | b"HSETNX" => Some(Kind::Zero),
+        b"SET" if (has(b"NX") || has(b"XX")) && !has(b"GET") => Some(Kind::Null),
+        _ => None,
+    }
+}
+
 /// The keys of a change behind the first one.
 fn more_keys(args: &[&[u8]]) -> Vec<Vec<u8>> {
     let step = match args[0].to_ascii_uppercase().as_slice() {
@@ -169,7 +179,7 @@ fn more_keys(args: &[&[u8]]) -> Vec<Vec<u8>> {
 }
 
 /// The shape of a reply.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Null,
     Zero,

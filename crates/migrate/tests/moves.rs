@@ -290,6 +290,17 @@ fn what_other_databases_do_to_ours_is_not_lost() {
 }
 
 #[test]
+fn what_the_destination_does_not_set_is_unclear() {
+    let Some(target) = Running::redis(&[]) else { return };
+    let mut talk = target.connect();
+    talk.run("MSET a mine c mine e mine");
+    talk.run("HSET h f mine");
+    let lines = ["SETNX a 1", "MSETNX b 1 c 1", "SET d 1 XX", "SET e 1 EX 100 NX", "HSETNX h f 1"];
+    let report = moved_commands(&lines, &target.url(), &Options::default()).unwrap();
+    assert_eq!(report.unclear.first, ["a", "b", "c", "d", "e", "h"], "{report:?}");
+}
+
+#[test]
 fn items_of_memcached_keep_flags_and_times() {
     let Some(source) = Running::memcached() else { return };
     let Some(target) = Running::memcached() else { return };
