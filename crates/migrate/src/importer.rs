@@ -64,6 +64,8 @@ pub(crate) struct Importer<'a> {
     /// The kind of the hash at hand.
     hash: HashState,
     was_empty: bool,
+    /// The source is a file: it cannot be asked for a key again.
+    is_file: bool,
     /// Keys are read again: one that is no row now is removed.
     is_resolving: bool,
     stop: &'a AtomicBool,
@@ -109,6 +111,7 @@ impl<'a> Importer<'a> {
             unclear: KeySet::default(),
             hash: HashState::None,
             was_empty,
+            is_file: false,
             is_resolving: false,
             stop,
             observe,
@@ -132,6 +135,11 @@ impl<'a> Importer<'a> {
             "the source has changes and not only rows, and the destination has rows: use \
              --on-conflict replace, or an empty destination",
         ))
+    }
+
+    /// Notes that the source is a file.
+    pub(crate) fn source_is_file(&mut self) {
+        self.is_file = true;
     }
 
     pub(crate) fn report_mut(&mut self) -> &mut Report {
@@ -282,6 +290,13 @@ impl<'a> Importer<'a> {
                  its own before the import: import into an empty destination",
             ));
         }
+        if self.is_file && !self.was_empty && is_relative(args) {
+            return Err(Error::usage(format!(
+                "the source has {}, which adds to a row, and the destination had rows of its own \
+                 before the import, perhaps of an earlier one: import into an empty destination",
+                args[0].escape_ascii().to_string().to_ascii_uppercase()
+            )));
+        }
         self.report.changes += 1;
         if is_flush_all(args) {
             // The destination may have other databases, which are not those of the source.
@@ -358,4 +373,20 @@ impl<'a> Importer<'a> {
 
 fn is_flush_all(args: &[&[u8]]) -> bool {
     args[0].eq_ignore_ascii_case(b"FLUSHALL")
+}
+
+/// Whether the outcome of a change depends on what the row was.
+fn is_relative(args: &[&[u8]]) -> bool {
+    matches!(
+        args[0].to_ascii_uppercase().as_slice(),
+        b"APPEND"
+            | b"SETRANGE"
+            | b"INCR"
+            | b"DECR"
+            | b"INCRBY"
+            | b"DECRBY"
+            | b"INCRBYFLOAT"
+            | b"HINCRBY"
+            | b"HINCRBYFLOAT"
+    )
 }

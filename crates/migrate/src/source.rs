@@ -42,6 +42,7 @@ pub fn import(
     let mut importer = Importer::connect(to, options, stop, observe)?;
     match source {
         Source::File(path) => {
+            importer.source_is_file();
             let torn = read_file_of(fs, path, db, &mut |event| importer.event(event))?;
             importer.report_mut().torn = torn;
         }

@@ -301,6 +301,23 @@ fn what_the_destination_does_not_set_is_unclear() {
 }
 
 #[test]
+fn a_file_of_commands_that_add_is_not_added_twice() {
+    let Some(target) = Running::redis(&[]) else { return };
+    let run = |lines: &[&str]| moved_commands(lines, &target.url(), &Options::default());
+    run(&["INCR n", "APPEND text a"]).unwrap();
+    let error = run(&["INCR n", "APPEND text a"]).unwrap_err().to_string();
+    assert!(error.contains("INCR, which adds"), "{error}");
+    let mut talk = target.connect();
+    assert_eq!(talk.ask(&[b"GET", b"n"]), b"1");
+    // What an export writes replaces rows, as often as it is read.
+    let rows = ["SET a 1 PXAT 4102444800000", "MULTI", "DEL h", "HSET h f 1", "EXEC"];
+    for _ in 0..2 {
+        run(&rows).unwrap();
+    }
+    assert_eq!(talk.ask(&[b"HLEN", b"h"]), b":1\r\n");
+}
+
+#[test]
 fn items_of_memcached_keep_flags_and_times() {
     let Some(source) = Running::memcached() else { return };
     let Some(target) = Running::memcached() else { return };
