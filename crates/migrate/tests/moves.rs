@@ -318,6 +318,29 @@ fn a_file_of_commands_that_add_is_not_added_twice() {
 }
 
 #[test]
+fn a_source_that_is_emptied_during_a_scan_ends_the_import() {
+    let Some(source) = Running::redis(&["--notify-keyspace-events", "KA"]) else { return };
+    let Some(target) = Running::redis(&[]) else { return };
+    let mut talk = source.connect();
+    talk.run("SET a 1");
+    talk.run("FLUSHDB");
+    talk.run("SET a 1");
+    let (from, stop) = (Source::Server(source.url()), AtomicBool::new(false));
+    let options = Options { method: Method::Scan, ..Options::default() };
+    for command in ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1"] {
+        assert!(moved(&from, &target.url(), &options).is_ok());
+        let error = import(&RealFs, &from, &target.url(), &options, &stop, &mut |_, _| {
+            talk.run(command);
+        });
+        assert!(error.unwrap_err().to_string().contains("no notification"), "{command}");
+    }
+    // Without the class of sets nothing would say that a string has become a set.
+    talk.run("CONFIG SET notify-keyspace-events Kg$hxe");
+    let error = moved(&from, &target.url(), &options).unwrap_err().to_string();
+    assert!(error.contains("notify-keyspace-events"), "{error}");
+}
+
+#[test]
 fn items_of_memcached_keep_flags_and_times() {
     let Some(source) = Running::memcached() else { return };
     let Some(target) = Running::memcached() else { return };

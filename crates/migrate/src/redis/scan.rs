@@ -6,7 +6,8 @@
 //! ```
 //!
 //! SCAN returns every key that exists all the time. Any other was created or removed after the
-//! subscription, so a notification names it.
+//! subscription, so a notification names it. FLUSHDB, FLUSHALL and SWAPDB have no notification: the
+//! counts of INFO tell whether there was one, which ends the import.
 
 use super::fetch::Fetcher;
 use super::{Plan, ROUNDS_MAX};
@@ -94,12 +95,26 @@ fn catch_up(
         let is_done =
             if plan.follow { is_stopped } else { keys.is_empty() || rounds == ROUNDS_MAX };
         if is_done {
-            return Ok(());
+            return changes.check_all_named(fetcher.client());
         }
         if plan.follow && keys.is_empty() {
             changes.wait()?;
         }
     }
+}
+
+/// How often the server executed a command that changes keys without a notification, by INFO:
+/// `cmdstat_flushdb:calls=2,usec=...`.
+fn nameless_count(asker: &mut Client) -> Result<u64> {
+    let reply = asker.ask(&[b"INFO", b"commandstats"])?;
+    let text = asker.expect_no_error(reply)?;
+    let text = String::from_utf8_lossy(text.text().unwrap_or_default()).into_owned();
+    let calls = |line: &str| {
+        let (name, numbers) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        let is_nameless = ["flushdb", "flushall", "swapdb"].contains(&name);
+        is_nameless.then(|| parse_u64(numbers.split(',').next()?.as_bytes())).flatten()
+    };
+    Ok(text.lines().filter_map(calls).fold(0, u64::saturating_add))
 }
 
 /// A connection that gets the names of changed keys.
@@ -109,6 +124,8 @@ struct Changes {
     /// Numbers the PINGs.
     pings: u64,
     db: u32,
+    /// Commands so far that change keys and name none.
+    nameless: u64,
 }
 
 impl Changes {
@@ -120,8 +137,8 @@ impl Changes {
             _ => return asker.unexpected("CONFIG GET"),
         };
         let has = |letter| setting.contains(&letter);
-        let has_all = has(b'A') || b"g$hxe".iter().all(|letter| has(*letter));
-        if !has_all || !(has(b'K') || has(b'E')) {
+        // A key becomes a list, a set or another type by a command of that type alone.
+        if !has(b'A') || !(has(b'K') || has(b'E')) {
             let shown = setting.escape_ascii();
             return Err(Error::server(
                 asker.name(),
@@ -140,7 +157,20 @@ impl Changes {
         };
         let reply = client.ask(&[b"PSUBSCRIBE", pattern.as_bytes()])?;
         client.expect_no_error(reply)?;
-        Ok(Changes { client, keys: KeySet::default(), pings: 0, db })
+        let nameless = nameless_count(asker)?;
+        Ok(Changes { client, keys: KeySet::default(), pings: 0, db, nameless })
+    }
+
+    /// Ends in an error if keys changed that no notification names.
+    fn check_all_named(&self, asker: &mut Client) -> Result<()> {
+        if nameless_count(asker)? == self.nameless {
+            return Ok(());
+        }
+        Err(Error::server(
+            asker.name(),
+            "FLUSHDB, FLUSHALL or SWAPDB was executed there during the import, and no notification \
+             names the keys that it changed: import again, into an empty destination",
+        ))
     }
 
     /// Takes what has come.
