@@ -49,6 +49,10 @@ macro_rules! events {
             meaning: $meaning,
         }),*];
 
+        /// Those that are about lines that were not written.
+        pub(super) const REPORTS: [usize; 2] =
+            [Place::left_out as usize, Place::lines_lost as usize];
+
         /// How many there are.
         pub(super) const COUNT: usize = [$($name),*].len();
 

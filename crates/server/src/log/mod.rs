@@ -208,7 +208,11 @@ fn emit(event: usize, fields: &[Value<'_>]) {
         return;
     }
     let line = line::format(log.format, keyrack_measure::wall::unix_ns(), facts, fields);
-    log.queue.push(&line);
+    if events::REPORTS.contains(&event) {
+        log.queue.push_report(&line);
+    } else {
+        log.queue.push(&line);
+    }
 }
 
 impl Log {

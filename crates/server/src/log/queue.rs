@@ -11,6 +11,10 @@ use std::time::Duration;
 /// Bytes of lines that wait.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
+/// Bytes beyond [`BYTES_MAX`] for lines about lines that were not written: each kind of event once
+/// an interval, and one for each write.
+const REPORT_BYTES_MAX: usize = 64 << 10;
+
 /// What the thread tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tick {
@@ -39,8 +43,18 @@ struct State {
 impl Queue {
     /// Appends whole lines, if there is room for all of them.
     pub(super) fn push(&self, lines: &str) {
+        self.push_within(BYTES_MAX, lines);
+    }
+
+    /// Appends a line about lines that were not written. It has room of its own, or it would be
+    /// lost with the others.
+    pub(super) fn push_report(&self, line: &str) {
+        self.push_within(BYTES_MAX + REPORT_BYTES_MAX, line);
+    }
+
+    fn push_within(&self, bytes_max: usize, lines: &str) {
         let mut state = self.state();
-        if state.lines.len() + lines.len() > BYTES_MAX {
+        if state.lines.len() + lines.len() > bytes_max {
             state.lost += 1;
             return;
         }
@@ -151,10 +165,21 @@ mod tests {
             open.send(Ok(())).unwrap();
             assert_eq!(writer.join().unwrap(), 7);
         });
+        // The queue is still full, and has room for the line that tells it.
+        queue.push_report("lost 7\n");
         open.send(Ok(())).unwrap();
         assert_eq!(queue.write_once(&mut pipe, LONG), 0);
-        assert_eq!(arrivals.recv().unwrap().len(), BYTES_MAX);
+        let written = arrivals.recv().unwrap();
+        assert_eq!(written.len(), BYTES_MAX + 7);
+        assert!(written.ends_with(b"\nlost 7\n"));
         queue.wait_until_written(LONG);
+        // That room has a limit too.
+        let line = "x".repeat(1023) + "\n";
+        for _ in 0..(BYTES_MAX + REPORT_BYTES_MAX) / 1024 + 3 {
+            queue.push_report(&line);
+        }
+        assert_eq!(queue.state().lines.len(), BYTES_MAX + REPORT_BYTES_MAX);
+        assert_eq!(queue.state().lost, 3);
     }
 
     #[test]
