@@ -210,13 +210,14 @@ fn authenticate(
     cx.counts.auth_cmds.add(1);
     // Without a blank all of it is the password.
     let blank = value.iter().position(|byte| *byte == b' ');
-    let (user, secret) = blank.map_or((&b""[..], value), |at| (&value[..at], &value[at + 1..]));
+    let secret = blank.map_or(value, |at| &value[at + 1..]);
     if cx.shared.password.is(secret) {
         connection.authenticated = true;
         Reply::Stored.write(out.bytes);
         return None;
     }
-    connection.refused(cx, user);
+    // What stands before the blank may be a name, or the beginning of a password.
+    connection.refused(cx, b"");
     Reply::ClientError(b"authentication failure").write(out.bytes);
     Some(Next::Close)
 }
