@@ -126,8 +126,9 @@ fn fetch(
         let outcome = link.receive(|reply| match reply {
             Reply::Meta(meta::Reply::Value { flags, value }) => {
                 let ttl_s = flags.token(b't').and_then(parse_i64).unwrap_or(-1);
-                let expires_ms =
-                    u64::try_from(ttl_s).ok().map(|seconds| now_ms + seconds.max(1) * 1000);
+                let expires_ms = u64::try_from(ttl_s)
+                    .ok()
+                    .map(|seconds| now_ms.saturating_add(seconds.max(1).saturating_mul(1000)));
                 let number = flags.number(b'f').and_then(|flags| u32::try_from(flags).ok());
                 let entry = Entry { db, key, expires_ms, flags: number.unwrap_or(0) };
                 visit(Event::String { entry, value })
