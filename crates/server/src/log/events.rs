@@ -2,8 +2,9 @@
 //! that writes it.
 //!
 //! A row makes a function of its fields, so a field has one type wherever the event is written:
-//! `text` of the server's own, `bytes` of a client (escaped, and cut at 128), and a `count`, whose
-//! unit ends its name. docs/serve.md lists the same rows, and a test compares them.
+//! `text` of the server's own, `bytes` of a client (escaped, and cut at 128), those that were `cut`
+//! before, and a `count`, whose unit ends its name. docs/serve.md lists the same rows, and a test
+//! compares them.
 
 use super::line::Value;
 use super::{EventFacts, LogLevel, Rate, emit};
@@ -13,6 +14,9 @@ macro_rules! kind {
         &str
     };
     (bytes) => {
+        &[u8]
+    };
+    (cut) => {
         &[u8]
     };
     (count) => {
@@ -26,6 +30,9 @@ macro_rules! value {
     };
     (bytes, $value:expr) => {
         Value::Bytes($value)
+    };
+    (cut, $value:expr) => {
+        Value::Cut($value)
     };
     (count, $value:expr) => {
         Value::Count($value)
@@ -105,7 +112,7 @@ events! {
     auth_refused "auth-refused" Warn Limited { protocol: text, peer: text, user: bytes }
         "A client gave a wrong password, or an unknown user.";
     slow_command "slow-command" Warn Limited {
-        protocol: text, peer: text, command: text, key: bytes, duration_us: count
+        protocol: text, peer: text, command: text, key: cut, duration_us: count
     }
         "A command took longer than slowlog-log-slower-than.";
     protocol_error "protocol-error" Warn Limited { protocol: text, peer: text, cause: text }

@@ -25,6 +25,8 @@ pub(super) enum Value<'a> {
     Text(&'a str),
     /// Text of a client.
     Bytes(&'a [u8]),
+    /// Text of a client that was cut before, with a note of what was.
+    Cut(&'a [u8]),
     Count(u64),
 }
 
@@ -70,6 +72,7 @@ fn put(value: Value<'_>, format: LogFormat, line: &mut String) {
         }
         Value::Text(text) => printable(text.as_bytes(), TEXT_BYTES_MAX),
         Value::Bytes(bytes) => printable(bytes, CLIENT_BYTES_MAX),
+        Value::Cut(bytes) => printable(bytes, TEXT_BYTES_MAX),
     };
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/,".contains(&byte);
     if format == LogFormat::Text && !text.is_empty() && text.bytes().all(is_word) {
@@ -185,6 +188,11 @@ mod tests {
         assert_eq!(printable(&exact, CLIENT_BYTES_MAX).len(), CLIENT_BYTES_MAX);
         let cut = printable(&[b'a'; CLIENT_BYTES_MAX + 1], CLIENT_BYTES_MAX);
         assert_eq!(cut, format!("{}... (1 more bytes)", "a".repeat(CLIENT_BYTES_MAX)));
+        // What was cut before keeps its own note.
+        let before = ["a".repeat(CLIENT_BYTES_MAX).as_str(), "... (3 more bytes)"].concat();
+        let mut line = String::new();
+        put(Value::Cut(before.as_bytes()), LogFormat::Json, &mut line);
+        assert_eq!(line, format!("\"{before}\""));
         // In the middle of a character: its bytes are shown.
         assert_eq!(printable("é".as_bytes(), 1), "\\xc3... (1 more bytes)");
     }
