@@ -1,9 +1,9 @@
 //! Imports from running servers into running servers, with writes meanwhile.
 
 use crate::rows::{Rows, Value, fixture};
-use crate::servers::{Running, Talk};
+use crate::servers::{Running, Scripted, Talk};
 use keyrack_migrate::{
-    Error, Method, OnConflict, Options, Phase, Report, Source, Url, export, import,
+    Error, Event, Method, OnConflict, Options, Phase, Report, Source, Url, export, import,
 };
 use keyrack_testkit::random::{Draw, seed_or};
 use keyrack_vfs::RealFs;
@@ -338,6 +338,34 @@ fn a_source_that_is_emptied_during_a_scan_ends_the_import() {
     talk.run("CONFIG SET notify-keyspace-events Kg$hxe");
     let error = moved(&from, &target.url(), &options).unwrap_err().to_string();
     assert!(error.contains("notify-keyspace-events"), "{error}");
+}
+
+#[test]
+fn a_scan_counts_fields_that_expire_on_their_own() {
+    for (knows, wanted) in [(true, vec![None, Some(4_102_444_800_000)]), (false, vec![None; 2])] {
+        let server = Scripted::start(move |name| match name {
+            "PEXPIRETIME" => ":-1\r\n",
+            "HPEXPIRETIME" if !knows => "-ERR unknown command\r\n",
+            "HPEXPIRETIME" => "*2\r\n:-1\r\n:4102444800000\r\n",
+            "DBSIZE" => ":1\r\n",
+            "SCAN" => "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nh\r\n",
+            "TYPE" => "+hash\r\n",
+            "STRLEN" => "-WRONGTYPE no string\r\n",
+            "HSCAN" => "*2\r\n$1\r\n0\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n",
+            name => panic!("{name} is not asked for"),
+        });
+        let (mut found, mut report) = (Vec::new(), Report::default());
+        export(&server.url(), 0, &AtomicBool::new(false), &mut |event| {
+            report.note(&event);
+            if let Event::Field { expires_ms, .. } = event {
+                found.push(expires_ms);
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(found, wanted);
+        assert_eq!((report.fields, report.field_expiries), (2, u64::from(knows)));
+    }
 }
 
 #[test]

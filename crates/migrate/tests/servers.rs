@@ -2,7 +2,7 @@
 
 use keyrack_migrate::Url;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -63,6 +63,36 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A server that knows its replies by the names of commands. It serves one connection.
+pub(crate) struct Scripted {
+    dir: TempDir,
+}
+
+impl Scripted {
+    pub(crate) fn start(reply: impl Fn(&str) -> &'static str + Send + 'static) -> Scripted {
+        let dir = TempDir::with_prefix("keyrack-migrate-").unwrap();
+        let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let mut stream = stream;
+            while let Some(Ok(head)) = lines.next() {
+                // A count, then a length and a text for each.
+                let count: usize = head.strip_prefix('*').unwrap().parse().unwrap();
+                let words = lines.by_ref().take(2 * count).map(Result::unwrap);
+                let words: Vec<String> = words.skip(1).step_by(2).collect();
+                stream.write_all(reply(&words[0]).as_bytes()).unwrap();
+            }
+        });
+        Scripted { dir }
+    }
+
+    pub(crate) fn url(&self) -> Url {
+        let socket = self.dir.path().join("socket");
+        Url::parse(&format!("redis+unix://{}", socket.display())).unwrap()
     }
 }
 
