@@ -289,6 +289,33 @@ fn a_collection_that_somebody_uses_is_not_swept() {
     assert_eq!(stat(&store, "elements") as u64, 0);
 }
 
+/// A key that was escaped in an earlier life was taken for a plain one by a checkpoint.
+#[test]
+fn escaped_keys_alone_survive_a_checkpoint_in_each_life() {
+    let disk = MemFs::new();
+    let keys = [&b"\xff\xfeabc"[..], b"\xff\xfe"];
+    let store = open(&disk, tiny());
+    let mut session = store.session().unwrap();
+    for key in keys {
+        session.put(key, b"value", 0, 0).unwrap();
+    }
+    session.flush().unwrap();
+    drop(session);
+    drop(store);
+    for life in 0..4 {
+        let store = open(&disk, tiny());
+        let mut session = store.session().unwrap();
+        for key in keys {
+            let value = get(&mut *session, key);
+            assert_eq!(value.as_deref(), Some(&b"value"[..]), "{key:x?} in life {life}");
+        }
+        assert_eq!(session.count(), 2);
+        drop(session);
+        assert!(store.checkpoint().unwrap());
+        close(store);
+    }
+}
+
 fn set_one(session: &mut dyn RowSession, id: u64) {
     session
         .update_element(id, b"one", &mut |_, new| {
