@@ -30,7 +30,7 @@ use crate::Row;
 use crate::keys::{self, ID_MAX};
 use keyrack_store::{Error, Result};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 /// The shards of the registry: a power of two.
@@ -84,6 +84,16 @@ pub struct Collection {
     /// Each snapshot holds it.
     users: Arc<()>,
     snapshots: Mutex<Vec<Weak<Snapshot>>>,
+}
+
+/// A collection that a group is to write: nobody sweeps it before the group has ended.
+#[derive(Debug)]
+pub(crate) struct Held(Arc<Collection>);
+
+impl Held {
+    pub(crate) fn new(collection: Arc<Collection>) -> Self {
+        Held(collection)
+    }
 }
 
 /// The lock of a collection, which its writers hold.
@@ -463,7 +473,10 @@ impl Collections {
                 Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
                 Err(std::sync::TryLockError::WouldBlock) => None,
             };
-            if is_used || held.is_none() {
+            // Who put a header and then dropped the last reference did so in this order. So the
+            // header is seen if the reference was not.
+            fence(Ordering::SeqCst);
+            if is_used || held.is_none() || !collection.is_orphan() {
                 drop(held);
                 lock(&self.queue).push_back(collection);
                 continue;

@@ -13,6 +13,7 @@
 //! **Invariant:** `bytes` is an upper bound for the record of the group, computed as the encoder
 //! does, and never more than `bytes_max`. A write beyond that refuses the whole group.
 
+use crate::collections::{Collections, Held};
 use crate::keys;
 use crate::{Row, RowBuf};
 use keyrack_store::{Error, Result, Update};
@@ -99,6 +100,8 @@ pub(crate) struct Group {
     rows_added: i64,
     /// Elements that the commit adds, by the id of their collection.
     elements_added: HashMap<u64, i64>,
+    /// The collections of which it writes elements or headers, by their ids.
+    held: HashMap<u64, Held>,
     /// The memory that the commit adds, as counted by the caller.
     pub(crate) memory_added: i64,
 }
@@ -113,6 +116,7 @@ impl Group {
             is_too_large: false,
             rows_added: 0,
             elements_added: HashMap::new(),
+            held: HashMap::new(),
             memory_added: 0,
         }
     }
@@ -163,6 +167,22 @@ impl Group {
             Some(row) => Found::Pending(row.as_deref()),
             None if self.is_cleared() => Found::Pending(None),
             None => Found::Stored,
+        }
+    }
+
+    /// Keeps sweeps from the collection that a write is for, until the group has ended. Otherwise
+    /// one that has no header for a moment of the commit would be removed.
+    pub(crate) fn hold(&mut self, collections: &Collections, key: &[u8], wanted: &Wanted) {
+        let id = match (keys::element(key), wanted) {
+            (Some((id, _)), _) => Some(id),
+            (None, Wanted::Put(row)) => Row::of(row).collection(),
+            (None, _) => None,
+        };
+        if let Some(id) = id
+            && !self.held.contains_key(&id)
+            && let Some(collection) = collections.get(id)
+        {
+            self.held.insert(id, Held::new(collection));
         }
     }
 

@@ -32,6 +32,7 @@ impl Session<'_> {
                 decide_on(row, self.now_ms, &mut self.row, decide)
             }
         };
+        group.hold(&core.collections, key, &decision.wanted);
         let memory = |bytes: usize| cost(key.len(), bytes);
         let old_memory = decision.old_bytes.map_or(0, memory);
         let was_there = decision.old_bytes.is_some();

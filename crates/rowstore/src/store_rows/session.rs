@@ -64,6 +64,7 @@ impl<'a> StoreSession<'a> {
                 decide_on(row, now_ms, &mut self.row, decide)
             }
         };
+        group.hold(&core.collections, key, &decision.wanted);
         let was_there = decision.old_bytes.is_some();
         match decision.wanted {
             Wanted::Keep => Ok(0),
