@@ -90,8 +90,9 @@ impl StoreRows {
     pub fn with_sweep_interval(store: Box<dyn Store>, interval: Duration) -> Result<Self> {
         let mut clock = unix_ms() << VERSIONS_LOG2;
         let expiry = Arc::new(Expiry::new());
+        let group_bytes_max = store.info().batch_bytes_max.min(GROUP_BYTES_MAX);
         let mut session = store.session()?;
-        let is_marked = mark::escape_plain_keys(&mut *session)?;
+        let is_marked = mark::escape_plain_keys(&mut *session, group_bytes_max)?;
         let collections = Collections::default();
         let counts = count_rows(store.data_dir(), &mut *session, &collections, &mut |_, row| {
             clock = clock.max(row.version());
@@ -112,7 +113,7 @@ impl StoreRows {
             is_marked: AtomicBool::new(is_marked),
             writers: WriterLocks::default(),
             notifier: Notifier::default(),
-            group_bytes_max: store.info().batch_bytes_max.min(GROUP_BYTES_MAX),
+            group_bytes_max,
             store,
         });
         StoreSession::new(&core)?.remove_empty()?;

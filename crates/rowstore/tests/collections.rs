@@ -350,7 +350,8 @@ fn collections_in_flodb_are_those_of_the_model_over_restarts() {
 fn keys_of_an_earlier_version_that_look_like_elements_are_escaped() {
     let disk = MemFs::new();
     let store = flodb(&disk);
-    let keys = [&b"a"[..], b"\xff\xfe", b"\xff\xfe\0\0\0\0\0\x01x", b"\xff\xfe\xff"];
+    let keys =
+        [&b"a"[..], b"\xff\xfe", b"\xff\xfe\0\0\0\0\0\x01x", b"\xff\xfe\x01", b"\xff\xfe\xff"];
     let mut session = store.session().unwrap();
     let (mut buf, mut row) = (RowBuf::new(), Vec::new());
     buf.set_value(b"value");
@@ -364,7 +365,6 @@ fn keys_of_an_earlier_version_that_look_like_elements_are_escaped() {
         for key in keys {
             assert_eq!(get(&mut *session, key).as_deref(), Some(&b"value"[..]), "{key:?}");
         }
-        assert_eq!(get(&mut *session, b"\xff\xfe\x01"), None, "the mark is no user key");
         set_element(&mut *session, b"hash", &[life], Some(b"1"), 0);
         assert_eq!(session.count(), keys.len() as u64 + 1);
         drop(session);
@@ -372,4 +372,21 @@ fn keys_of_an_earlier_version_that_look_like_elements_are_escaped() {
         assert_eq!(content(&rows)[&b"hash"[..]].parts.len(), 2 + 2 * usize::from(life));
         Box::new(rows).close().unwrap();
     }
+}
+
+/// They are renamed in one batch, and the memory for it is bounded.
+#[test]
+fn too_many_keys_of_an_earlier_version_are_refused() {
+    let disk = MemFs::new();
+    let store = flodb(&disk);
+    let mut session = store.session().unwrap();
+    let (mut buf, mut row) = (RowBuf::new(), Vec::new());
+    buf.set_value(&vec![b'v'; 1 << 20]);
+    buf.encode(7, &mut row);
+    for index in 0..=store.info().batch_bytes_max.min(64 << 20) >> 20 {
+        session.put(&[0xff, 0xfe, index as u8], &row).unwrap();
+    }
+    drop(session);
+    let error = StoreRows::with_sweep_interval(store, Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("in one batch"), "{error}");
 }

@@ -7,7 +7,7 @@
 use super::core::Core;
 use crate::keys;
 use crate::row::encode_value;
-use keyrack_store::{Batch, Result, Session};
+use keyrack_store::{Batch, Error, Result, Session};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -22,19 +22,36 @@ pub(super) fn row() -> Vec<u8> {
 }
 
 /// Escapes the user keys of an earlier version. Returns whether the store has the mark.
-pub(super) fn escape_plain_keys(session: &mut dyn Session) -> Result<bool> {
-    if session.get(MARK, &mut |_| {})? {
+///
+/// # Errors
+/// [`Usage`](keyrack_store::Error::Usage) if they take more than a batch of `bytes_max`: an end
+/// between two batches would leave escaped keys beside plain ones, and nobody could tell them apart.
+pub(super) fn escape_plain_keys(session: &mut dyn Session, bytes_max: usize) -> Result<bool> {
+    let mut is_marked = false;
+    // The row of a user key has a version, so it is never that of the mark.
+    session.get(MARK, &mut |value| is_marked = value == row())?;
+    if is_marked {
         return Ok(true);
     }
     let mut batch = Batch::new();
+    let mut is_too_large = false;
     session.scan(&MARK[..2], None, &mut |key, value| {
         if !keys::is_reserved(key) {
             return ControlFlow::Break(());
         }
         batch.remove(key);
         batch.put(&keys::stored(key), value);
-        ControlFlow::Continue(())
+        // With room for the mark.
+        is_too_large = batch.logged_bytes() > bytes_max.saturating_sub(1024);
+        if is_too_large { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
+    if is_too_large {
+        return Err(Error::usage(format!(
+            "the rows of an earlier version whose keys begin with the bytes ff fe take more than \
+             {bytes_max} bytes, and they can only be renamed in one batch: remove some of them \
+             with the earlier version"
+        )));
+    }
     if batch.is_empty() {
         return Ok(false);
     }
