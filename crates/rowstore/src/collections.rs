@@ -81,6 +81,8 @@ pub struct Collection {
     volatile: AtomicI64,
     changes: AtomicU64,
     has_snapshots: AtomicBool,
+    /// Groups with pending writes. Grows under the lock of the writers.
+    groups: AtomicU64,
     /// Each snapshot holds it.
     users: Arc<()>,
     snapshots: Mutex<Vec<Weak<Snapshot>>>,
@@ -92,7 +94,14 @@ pub(crate) struct Held(Arc<Collection>);
 
 impl Held {
     pub(crate) fn new(collection: Arc<Collection>) -> Self {
+        collection.groups.fetch_add(1, Ordering::SeqCst);
         Held(collection)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.groups.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -117,6 +126,7 @@ impl Collection {
             volatile: AtomicI64::new(0),
             changes: AtomicU64::new(0),
             has_snapshots: AtomicBool::new(false),
+            groups: AtomicU64::new(0),
             users: Arc::default(),
             snapshots: Mutex::default(),
         }
@@ -166,6 +176,12 @@ impl Collection {
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
+    }
+
+    /// Whether the writes of a group are pending. They are not counted, so no sweep can tell whether
+    /// an element is the last one.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.groups.load(Ordering::SeqCst) > 0
     }
 
     fn is_orphan(&self) -> bool {

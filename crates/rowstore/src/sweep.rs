@@ -102,10 +102,13 @@ fn remove_element(
     is_due: impl FnOnce(Option<Row<'_>>) -> bool,
 ) -> Result<bool> {
     let collection = core.collections.get(id);
+    let Some(collection) = collection else { return Ok(false) };
     // Without it the elements are removed as those of an orphan.
-    let Some(guard) = collection.as_ref().and_then(|collection| collection.lock()) else {
+    let Some(guard) = collection.lock() else { return Ok(false) };
+    if collection.is_pending() {
+        // A later sweep finds it again.
         return Ok(false);
-    };
+    }
     let is_removed = session.remove_if(key, is_due)?;
     for header in core.collections.keys_if_empty(&guard) {
         session.remove_if(&header, |row| row.is_some_and(|row| row.collection() == Some(id)))?;

@@ -381,12 +381,44 @@ fn too_many_keys_of_an_earlier_version_are_refused() {
     let store = flodb(&disk);
     let mut session = store.session().unwrap();
     let (mut buf, mut row) = (RowBuf::new(), Vec::new());
-    buf.set_value(&vec![b'v'; 1 << 20]);
+    buf.set_value(&vec![b'v'; 16 << 10]);
     buf.encode(7, &mut row);
-    for index in 0..=store.info().batch_bytes_max.min(64 << 20) >> 20 {
-        session.put(&[0xff, 0xfe, index as u8], &row).unwrap();
+    for last in 0..=(store.info().batch_bytes_max >> 14) as u8 {
+        session.put(&[0xff, 0xfe, last], &row).unwrap();
     }
     drop(session);
     let error = StoreRows::with_sweep_interval(store, Duration::ZERO).unwrap_err();
     assert!(error.to_string().contains("in one batch"), "{error}");
+}
+
+/// The sweep removed the last element that it knew of, and the header with it, while a group was to
+/// add another element.
+#[test]
+fn a_sweep_during_a_group_does_not_take_the_header_from_its_elements() {
+    let disk = MemFs::new();
+    let log = open(&disk, tiny());
+    sweep_during_a_group(&log, &|now_ms| {
+        log.sweep(now_ms).unwrap();
+    });
+    let rows = over(flodb(&MemFs::new()));
+    sweep_during_a_group(&rows, &|now_ms| {
+        rows.sweep(now_ms).unwrap();
+    });
+}
+
+fn sweep_during_a_group(rows: &dyn Rows, sweep: &dyn Fn(u64)) {
+    let mut session = rows.session().unwrap();
+    set_element(&mut *session, b"hash", b"old", Some(b"1"), 10);
+    session.flush().unwrap();
+    session.at(20);
+    session.begin_group().unwrap();
+    set_element(&mut *session, b"hash", b"new", Some(b"2"), 0);
+    sweep(20);
+    session.commit_group().unwrap();
+    session.flush().unwrap();
+    sweep(20);
+    sweep(20);
+    let id = id_of(&mut *session, b"hash").expect("the header stays");
+    assert_eq!(elements(&mut *session, id), [b"new".to_vec(), b"2".to_vec()]);
+    assert!((stat(rows, "elements") - 1.0).abs() < 0.5, "the expired one is swept later");
 }

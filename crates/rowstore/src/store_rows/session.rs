@@ -259,14 +259,18 @@ impl<'a> StoreSession<'a> {
     }
 
     /// Removes the row of `key` if it has expired, and the header of a collection with its last
-    /// element. Returns whether the row was removed.
-    pub(super) fn remove_expired(&mut self, key: &[u8], now_ms: u64) -> Result<bool> {
-        let Some((id, _)) = keys::element(key) else { return self.remove_if_expired(key, now_ms) };
-        let collection = self.core.collections.get(id);
-        // Without it the elements are removed as those of an orphan.
-        let Some(guard) = collection.as_ref().and_then(|collection| collection.lock()) else {
-            return Ok(false);
+    /// element. Returns whether the row was removed, or nothing if it has to stay until a group has
+    /// ended.
+    pub(super) fn remove_expired(&mut self, key: &[u8], now_ms: u64) -> Result<Option<bool>> {
+        let Some((id, _)) = keys::element(key) else {
+            return self.remove_if_expired(key, now_ms).map(Some);
         };
+        let Some(collection) = self.core.collections.get(id) else { return Ok(Some(false)) };
+        // Without it the elements are removed as those of an orphan.
+        let Some(guard) = collection.lock() else { return Ok(Some(false)) };
+        if collection.is_pending() {
+            return Ok(None);
+        }
         let is_removed = self.remove_if_expired(key, now_ms)?;
         for header in self.core.collections.keys_if_empty(&guard) {
             self.update_stored(
@@ -277,7 +281,7 @@ impl<'a> StoreSession<'a> {
                 },
             )?;
         }
-        Ok(is_removed)
+        Ok(Some(is_removed))
     }
 
     fn remove_if_expired(&mut self, key: &[u8], now_ms: u64) -> Result<bool> {

@@ -63,7 +63,11 @@ impl Sweep {
         self.left_ms = self.left_ms.min(scan.left_ms);
         let mut removed = 0;
         for key in &scan.due {
-            let is_removed = session.remove_expired(key, now_ms)?;
+            let Some(is_removed) = session.remove_expired(key, now_ms)? else {
+                // It is due in the next round.
+                self.left_ms = self.left_ms.min(now_ms);
+                continue;
+            };
             core.expired.fetch_add(u64::from(is_removed), Ordering::Relaxed);
             removed += u64::from(is_removed);
         }
