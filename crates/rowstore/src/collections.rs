@@ -81,6 +81,8 @@ pub struct Collection {
     volatile: AtomicI64,
     changes: AtomicU64,
     has_snapshots: AtomicBool,
+    /// Whether a header is in memory and could not be logged.
+    is_unlogged: AtomicBool,
     /// Groups with pending writes. Grows under the lock of the writers.
     groups: AtomicU64,
     /// Each snapshot holds it.
@@ -126,6 +128,7 @@ impl Collection {
             volatile: AtomicI64::new(0),
             changes: AtomicU64::new(0),
             has_snapshots: AtomicBool::new(false),
+            is_unlogged: AtomicBool::new(false),
             groups: AtomicU64::new(0),
             users: Arc::default(),
             snapshots: Mutex::default(),
@@ -176,6 +179,13 @@ impl Collection {
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
+    }
+
+    /// Whether its header could not be logged yet. Nobody may write its elements, or move its
+    /// header, until it is: a crash would keep that and lose the header.
+    #[must_use]
+    pub fn is_unlogged(&self) -> bool {
+        self.is_unlogged.load(Ordering::SeqCst)
     }
 
     /// Whether the writes of a group are pending. They are not counted, so no sweep can tell whether
@@ -312,6 +322,13 @@ impl Collections {
     /// Elements with an expiry that were not cleared.
     pub(crate) fn volatile(&self) -> i64 {
         self.volatile.load(Ordering::Acquire)
+    }
+
+    /// Notes whether the headers of these collections could not be logged.
+    pub(crate) fn set_unlogged(&self, ids: &[u64], is_unlogged: bool) {
+        for collection in ids.iter().filter_map(|&id| self.get(id)) {
+            collection.is_unlogged.store(is_unlogged, Ordering::SeqCst);
+        }
     }
 
     /// Whether collections wait for a sweep.

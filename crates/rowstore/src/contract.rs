@@ -302,6 +302,18 @@ pub trait RowSession {
     /// acknowledged. The next flush logs them.
     fn flush(&mut self) -> Result<Position>;
 
+    /// Logs the headers that this session has put, so that writes of other sessions below them are
+    /// not more durable than they are. Call it before others may lock the collection: under its
+    /// lock, or while no other session writes. In a group it does nothing, so call it after the
+    /// commit. Cheap if no header was put.
+    ///
+    /// # Errors
+    /// As [`RowSession::flush`]. [`Collection::is_unlogged`] is true until a later flush succeeds.
+    fn flush_headers(&mut self) -> Result<()> {
+        // The writes of most stores are in their log when they return.
+        Ok(())
+    }
+
     /// Whether everything up to `position` is as durable as the store promises. Always true below
     /// [`Durability::Sync`].
     fn is_durable(&self, position: Position) -> bool;

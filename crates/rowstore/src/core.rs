@@ -131,6 +131,12 @@ impl Disk {
         Ok(end)
     }
 
+    /// Waits until a log is durable up to `lsn`.
+    pub(crate) fn sync(&self, log: &Log, lsn: u64) -> Result<()> {
+        self.check()?;
+        log.sync(lsn).map_err(|error| self.failed(error))
+    }
+
     /// Keeps the record of a session that has ended without logging it.
     pub(crate) fn keep_unlogged(&self, record: Vec<u8>) {
         self.unlogged.lock().unwrap_or_else(PoisonError::into_inner).push(record);

@@ -64,6 +64,8 @@ pub(crate) struct Session<'a> {
     /// Changes of memory that are not in the sum of the store yet.
     unreported_bytes: i64,
     position: Position,
+    /// The collections that have got a header since the last flush.
+    headers: Vec<u64>,
 }
 
 impl<'a> Session<'a> {
@@ -89,6 +91,7 @@ impl<'a> Session<'a> {
             is_atomic: false,
             unreported_bytes: 0,
             position,
+            headers: Vec::new(),
         }
     }
 
@@ -211,6 +214,7 @@ impl<'a> Session<'a> {
             Ok(end) => self.position.lsn = end,
             Err(error) => {
                 self.core.sessions.failed(&self.slot);
+                self.core.collections.set_unlogged(&self.headers, true);
                 return Err(error);
             }
         }

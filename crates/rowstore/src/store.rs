@@ -217,11 +217,10 @@ impl Rows for RowStore {
     fn sync(&self, to: Position) -> Result<()> {
         // A store in memory has nothing to sync.
         let Some(disk) = &self.core.disk else { return Ok(()) };
-        disk.check()?;
         let Some(log) = disk.logs.get(to.log as usize) else {
             return Err(Error::usage(format!("there is no log {}", to.log)));
         };
-        log.sync(to.lsn).map_err(|error| disk.failed(error))
+        disk.sync(log, to.lsn)
     }
 
     fn checkpoint(&self) -> Result<bool> {

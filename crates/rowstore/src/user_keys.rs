@@ -178,6 +178,10 @@ impl<S: RowSession> RowSession for UserKeys<S> {
         self.rows.flush()
     }
 
+    fn flush_headers(&mut self) -> Result<()> {
+        self.rows.flush_headers()
+    }
+
     fn is_durable(&self, position: Position) -> bool {
         self.rows.is_durable(position)
     }

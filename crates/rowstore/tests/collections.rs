@@ -7,9 +7,9 @@ use crate::support::{
 use keyrack_rowstore::{
     Eviction, ModelRows, Options, RowBuf, RowSession, RowStore, Rows, StoreRows,
 };
-use keyrack_store::{ModelStore, Update};
+use keyrack_store::{Durability, ModelStore, Update};
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
-use keyrack_vfs::MemFs;
+use keyrack_vfs::{CrashPolicy, MemFs};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -421,4 +421,32 @@ fn sweep_during_a_group(rows: &dyn Rows, sweep: &dyn Fn(u64)) {
     let id = id_of(&mut *session, b"hash").expect("the header stays");
     assert_eq!(elements(&mut *session, id), [b"new".to_vec(), b"2".to_vec()]);
     assert!((stat(rows, "elements") - 1.0).abs() < 0.5, "the expired one is swept later");
+}
+
+/// A header was in memory alone when another session wrote an element below it, which was lost with
+/// the header though it had been logged.
+#[test]
+fn an_element_that_was_logged_is_not_lost_with_the_header_of_another_session() {
+    let disk = MemFs::new();
+    let store = open(&disk, Options { durability: Durability::Sync, ..with_logs(2) });
+    let mut first = store.session().unwrap();
+    let mut second = store.session().unwrap();
+    set_element(&mut *first, b"a", b"one", Some(b"1"), 0);
+    first.flush_headers().unwrap();
+    let id = id_of(&mut *first, b"a").unwrap();
+    first.begin_group().unwrap();
+    put_header(&mut *first, b"b", id);
+    first.remove(b"a").unwrap();
+    first.commit_group().unwrap();
+    first.flush_headers().unwrap();
+    assert!(!first.collection(id).unwrap().is_unlogged());
+    set_element(&mut *second, b"b", b"two", Some(b"2"), 0);
+    let position = second.flush().unwrap();
+    store.sync(position).unwrap();
+    let parts = [&b"one"[..], b"1", b"two", b"2"];
+    for image in [disk.process_crash_image(), disk.crash_image(1, CrashPolicy::DropAll)] {
+        let store = open(&image, tiny());
+        assert_eq!(content(&store)[&b"b"[..]].parts, parts);
+        assert_eq!(store.len(), 1);
+    }
 }

@@ -322,6 +322,10 @@ impl RowSession for Counted<'_> {
         self.rows.flush()
     }
 
+    fn flush_headers(&mut self) -> Result<()> {
+        self.rows.flush_headers()
+    }
+
     fn is_durable(&self, position: Position) -> bool {
         self.rows.is_durable(position)
     }

@@ -197,7 +197,26 @@ impl RowSession for Session<'_> {
     fn flush(&mut self) -> Result<Position> {
         self.row.shrink();
         self.commit_group()?;
-        self.append_record()
+        let position = self.append_record()?;
+        self.forget_headers();
+        Ok(position)
+    }
+
+    fn flush_headers(&mut self) -> Result<()> {
+        if self.group.is_some() || self.headers.is_empty() {
+            return Ok(());
+        }
+        let position = self.append_record()?;
+        if let Some(LogHandle { disk, log }) = self.log
+            && disk.logs.len() > 1
+            && self.core.options.durability == Durability::Sync
+        {
+            // Each log is synced alone, so another could have an element before this one has the
+            // header.
+            disk.sync(log, position.lsn)?;
+        }
+        self.forget_headers();
+        Ok(())
     }
 
     fn is_durable(&self, position: Position) -> bool {
@@ -210,6 +229,14 @@ impl RowSession for Session<'_> {
 }
 
 impl Session<'_> {
+    /// The headers are in the log.
+    fn forget_headers(&mut self) {
+        if !self.headers.is_empty() {
+            self.core.collections.set_unlogged(&self.headers, false);
+            self.headers.clear();
+        }
+    }
+
     /// Visits the live rows of a range. Returns how many.
     fn visit_range(
         &self,

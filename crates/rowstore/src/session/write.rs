@@ -49,12 +49,14 @@ struct Effect {
     is_new: bool,
     /// Whether a header was added or removed.
     is_header: bool,
+    /// The collection that has got a header.
+    header: Option<u64>,
 }
 
 impl Effect {
     /// A write that changes nothing.
     const fn none(outcome: Outcome) -> Self {
-        Effect { outcome, bytes: 0, volatile: 0, is_new: false, is_header: false }
+        Effect { outcome, bytes: 0, volatile: 0, is_new: false, is_header: false, header: None }
     }
 }
 
@@ -94,7 +96,7 @@ impl Write<'_> {
         record.remove(self.entry, version);
         let (bytes, volatile) = (-old.bytes, -old.volatile);
         let outcome = Outcome::Removed(version);
-        Effect { outcome, bytes, volatile, is_new: false, is_header }
+        Effect { outcome, bytes, volatile, is_new: false, is_header, header: None }
     }
 
     #[inline]
@@ -120,7 +122,8 @@ impl Write<'_> {
         }
         let is_header = self.report(live, Some(row));
         let bytes = new_bytes - old.bytes;
-        Effect { outcome: Outcome::Written(version), bytes, volatile, is_new, is_header }
+        let header = row.collection().filter(|_| is_header);
+        Effect { outcome: Outcome::Written(version), bytes, volatile, is_new, is_header, header }
     }
 
     /// Reports the change of a row to the registry of collections. Returns whether a header was
@@ -235,6 +238,9 @@ impl Session<'_> {
                 }
                 return;
             }
+        }
+        if self.log.is_some() {
+            self.headers.extend(effect.header);
         }
         if effect.is_header && self.core.collections.has_queued() {
             self.core.notifier.notify_sweeper();

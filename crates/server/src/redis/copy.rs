@@ -88,6 +88,8 @@ impl Copying {
             // All of them have expired: a hash without fields is no row.
             return Ok(true);
         }
+        // Others write its fields once the header is logged.
+        let _guard = self.target.lock();
         let mut is_copied = false;
         ctx.rows.update(&self.key, &mut |row, new| {
             is_copied = self.replaces || row.is_none();
@@ -98,6 +100,7 @@ impl Copying {
             new.set_expires_ms(self.expires_ms);
             Update::Put
         })?;
+        ctx.rows.flush_headers()?;
         self.is_copied = is_copied;
         Ok(true)
     }

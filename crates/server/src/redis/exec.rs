@@ -49,7 +49,8 @@ pub(crate) fn exec(state: &mut State, cx: &mut Context<'_, '_>, output: &mut Vec
         ctx.rows.commit_group().map_err(|error| match error {
             Error::Usage { .. } | Error::OutOfMemory { .. } => Fault::from(error).aborting(),
             error => error.into(),
-        })
+        })?;
+        Ok(ctx.rows.flush_headers()?)
     })
 }
 

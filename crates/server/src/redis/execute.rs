@@ -159,7 +159,10 @@ fn run_exclusive(
         let mut call = Call { command, args, reply, ctx: ctx.reborrow(), state, is_whole: true };
         let done = work.limited(units_max, || (found.run)(&mut call));
         match done.unwrap_or_else(|| Err(Fault::too_much_work(units_max))) {
-            Ok(()) => ctx.rows.commit_group().map_err(Fault::from),
+            Ok(()) => {
+                ctx.rows.commit_group()?;
+                Ok(ctx.rows.flush_headers()?)
+            }
             // A command over several keys does all of it or nothing.
             Err(fault) => {
                 ctx.rows.cancel_group();

@@ -11,7 +11,8 @@
 //! when a field gets an expiry. It stays large until its last field is removed. The fields are
 //! written first, below an id that no key names. Then one write replaces the small row by the
 //! header, if the row is still the one that was read. A crash leaves the small row or the header,
-//! because the log has them in this order.
+//! because the log has them in this order. The header is logged at once: a field that another client
+//! writes may be in another log, and nothing would name it without the header.
 //!
 //! A command that writes a large hash holds its lock, so it is one step for other clients. A write
 //! of several fields is one group of the log.
@@ -77,6 +78,7 @@ pub(crate) fn locked<T>(
                 // The client that held the lock may have removed the last field, and the header.
                 if let Some(collection) = collection
                     && let Some(guard) = collection.lock()
+                    && !collection.is_unlogged()
                     && is_header(call, id)?
                 {
                     return large(call, &collection, &guard);
@@ -117,6 +119,7 @@ fn grow(call: &mut Call<'_>) -> Done {
     let row = (!old.is_empty()).then(|| Row::of(&old));
     let Ok(Some(hash)) = Hash::of(row) else { return Ok(()) };
     let collection = call.ctx.rows.create_collection()?;
+    let _guard = collection.lock();
     in_group(call, |call| {
         hash.fields().try_for_each(|(name, value)| put(call, &collection, &name, value, 0))
     })?;
@@ -133,6 +136,7 @@ pub(crate) fn create<'n>(
     expires_ms: u64,
 ) -> Result<bool, Fault> {
     let collection = call.ctx.rows.create_collection()?;
+    let _guard = collection.lock();
     in_group(call, |call| {
         let mut fields = (0..count).map(change).filter_map(|(name, value)| Some((name, value?)));
         fields.try_for_each(|(name, value)| put(call, &collection, name, value, expires_ms))
@@ -140,7 +144,8 @@ pub(crate) fn create<'n>(
     put_header(call, &collection, None)
 }
 
-/// Puts the header in place of `old`, if that is still the row.
+/// Puts the header in place of `old`, if that is still the row. The caller holds the lock, so the
+/// header is in the log before another client writes a field.
 fn put_header(
     call: &mut Call<'_>,
     collection: &Collection,
@@ -156,6 +161,7 @@ fn put_header(
         row.inspect(|row| new.keep_attributes(row));
         Update::Put
     })?;
+    call.ctx.rows.flush_headers()?;
     Ok(is_done)
 }
 

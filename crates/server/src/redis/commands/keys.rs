@@ -60,8 +60,7 @@ pub(crate) fn rename(call: &mut Call<'_>) -> Done {
         return Err(Fault::NO_SUCH_KEY);
     }
     if from != to {
-        store_copy(call, to)?;
-        call.ctx.rows.remove(from)?;
+        move_copy(call, from, to)?;
     }
     call.reply.ok();
     Ok(())
@@ -74,8 +73,7 @@ pub(crate) fn renamenx(call: &mut Call<'_>) -> Done {
     }
     let is_free = from != to && !call.ctx.rows.get(to, &mut |_| {})?;
     if is_free {
-        store_copy(call, to)?;
-        call.ctx.rows.remove(from)?;
+        move_copy(call, from, to)?;
     }
     call.reply.integer(is_free.into());
     Ok(())
@@ -138,6 +136,23 @@ fn load_copy(call: &mut Call<'_>, key: &[u8]) -> Result<bool, Fault> {
     let bytes = &mut call.ctx.local.bytes;
     bytes.clear();
     Ok(call.ctx.rows.get(key, &mut |row| bytes.extend_from_slice(row.bytes()))?)
+}
+
+/// Moves the row that [`load_copy`] copied.
+fn move_copy(call: &mut Call<'_>, from: &[u8], to: &[u8]) -> Done {
+    let id = Row::of(&call.ctx.local.bytes).collection();
+    let collection = id.and_then(|id| call.ctx.rows.collection(id));
+    if id.is_some() {
+        // While it is held, a sweep or an eviction leaves its fields.
+        let mut found = None;
+        call.ctx.rows.get(from, &mut |row| found = row.collection())?;
+        if found != id || collection.as_ref().is_none_or(|collection| collection.is_unlogged()) {
+            return Err(Fault::BUSY_HASH);
+        }
+    }
+    store_copy(call, to)?;
+    call.ctx.rows.remove(from)?;
+    Ok(())
 }
 
 /// Stores what [`load_copy`] copied.
