@@ -81,6 +81,8 @@ pub struct Collection {
     volatile: AtomicI64,
     changes: AtomicU64,
     has_snapshots: AtomicBool,
+    /// Whether all rows were cleared since it was created.
+    is_cleared: AtomicBool,
     /// Whether a header is in memory and could not be logged.
     is_unlogged: AtomicBool,
     /// Groups with pending writes. Grows under the lock of the writers.
@@ -128,6 +130,7 @@ impl Collection {
             volatile: AtomicI64::new(0),
             changes: AtomicU64::new(0),
             has_snapshots: AtomicBool::new(false),
+            is_cleared: AtomicBool::new(false),
             is_unlogged: AtomicBool::new(false),
             groups: AtomicU64::new(0),
             users: Arc::default(),
@@ -181,6 +184,13 @@ impl Collection {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// Whether all rows were cleared since it was created, and its elements with them. It gets no
+    /// header any more.
+    #[must_use]
+    pub fn is_cleared(&self) -> bool {
+        self.is_cleared.load(Ordering::SeqCst)
+    }
+
     /// Whether its header could not be logged yet. Nobody may write its elements, or move its
     /// header, until it is: a crash would keep that and lose the header.
     #[must_use]
@@ -206,6 +216,12 @@ impl Collection {
     fn remove_header(&self, key: &[u8]) {
         lock(&self.keys).retain(|other| **other != *key);
         self.headers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn forget_counts(&self) {
+        for count in [&self.rows, &self.bytes, &self.volatile] {
+            count.store(0, Ordering::Release);
+        }
     }
 
     fn note(&self, old: RowFacts, new: RowFacts) {
@@ -421,9 +437,7 @@ impl Collections {
             for collection in shard.values() {
                 lock(&collection.keys).clear();
                 collection.headers.store(0, Ordering::SeqCst);
-                for count in [&collection.rows, &collection.bytes, &collection.volatile] {
-                    count.store(0, Ordering::Release);
-                }
+                collection.forget_counts();
             }
         }
     }
@@ -456,23 +470,26 @@ impl Collections {
         empty
     }
 
-    /// All rows were cleared: collections that had a header are orphans now.
+    /// All rows were cleared: collections that had a header are orphans now, and what is being built
+    /// has lost its elements.
     pub(crate) fn clear(&self) {
         self.rows.store(0, Ordering::Release);
         self.volatile.store(0, Ordering::Release);
         for shard in &self.shards {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
             for collection in shard.values() {
-                // One without a header is being built, or waits already.
-                if collection.headers.swap(0, Ordering::SeqCst) <= 0 {
-                    continue;
-                }
-                lock(&collection.keys).clear();
                 lock(&collection.snapshots)
                     .iter()
                     .filter_map(Weak::upgrade)
                     .for_each(|snapshot| snapshot.give_up());
-                self.enqueue(collection);
+                collection.is_cleared.store(true, Ordering::SeqCst);
+                // One without a header is being built, or waits already.
+                if collection.headers.swap(0, Ordering::SeqCst) > 0 {
+                    lock(&collection.keys).clear();
+                    self.enqueue(collection);
+                } else {
+                    collection.forget_counts();
+                }
             }
         }
     }

@@ -450,3 +450,27 @@ fn an_element_that_was_logged_is_not_lost_with_the_header_of_another_session() {
         assert_eq!(store.len(), 1);
     }
 }
+
+/// A collection that was being built kept its counts over a clear, and its builder learned nothing
+/// of the clear.
+#[test]
+fn a_clear_reaches_collections_without_a_header_and_their_snapshots() {
+    let log = open(&MemFs::new(), tiny());
+    let engine = over(flodb(&MemFs::new()));
+    for rows in [&log as &dyn Rows, &engine] {
+        let mut session = rows.session().unwrap();
+        fill(&mut *session, b"source", 3);
+        let id = id_of(&mut *session, b"source").unwrap();
+        let source = session.collection(id).unwrap();
+        let snapshot = source.lock().unwrap().snapshot(0);
+        session.remove(b"source").unwrap();
+        let target = session.create_collection().unwrap();
+        set_one(&mut *session, target.id());
+        session.clear().unwrap();
+        let scanned =
+            session.scan_snapshot(&snapshot, b"", true, &mut |_, _| ControlFlow::Continue(()));
+        assert!(scanned.is_err());
+        assert!(target.is_cleared() && target.is_empty());
+        assert!(!session.create_collection().unwrap().is_cleared());
+    }
+}

@@ -88,6 +88,9 @@ impl Copying {
             // All of them have expired: a hash without fields is no row.
             return Ok(true);
         }
+        if self.target.is_cleared() {
+            return Err(Fault::CLEARED);
+        }
         // Others write its fields once the header is logged.
         let _guard = self.target.lock();
         let mut is_copied = false;

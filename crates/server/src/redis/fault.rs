@@ -58,6 +58,7 @@ impl Fault {
     pub(crate) const PATTERN: Fault = Fault::Text("ERR the pattern takes too many steps to match");
     pub(crate) const BUSY_HASH: Fault =
         Fault::Text("ERR other clients replace the hash all the time; try again");
+    pub(crate) const CLEARED: Fault = Fault::Text("ERR all keys were removed meanwhile");
     pub(crate) const MEMORY: Fault =
         Fault::Text("ERR out of memory: connections hold what --clients-memory-max allows");
     pub(crate) const REPLY_TOO_LARGE: Fault =
