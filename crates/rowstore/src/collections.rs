@@ -379,6 +379,18 @@ impl Collections {
         collection.has_snapshots.store(!snapshots.is_empty(), Ordering::SeqCst);
     }
 
+    /// Counts a change of an element once more when others see it: who has read the count before,
+    /// and the old row after, must find another count later.
+    #[inline]
+    pub(crate) fn changed(&self, key: &[u8]) {
+        if keys::is_reserved(key)
+            && let Some((id, _)) = keys::element(key)
+            && let Some(collection) = self.get(id)
+        {
+            collection.changes.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
     /// Counts the write of a row: what was there, and what is there now.
     #[inline]
     pub(crate) fn note(&self, key: &[u8], old: RowFacts, new: RowFacts) {

@@ -214,6 +214,9 @@ impl Session<'_> {
                 }
             });
         }
+        if matches!(effect.outcome, Outcome::Written(_) | Outcome::Removed(_)) {
+            core.collections.changed(key);
+        }
         self.account(&write, &effect);
         if let Outcome::Written(version) = effect.outcome {
             core.remove_if_cleared(key, version);
