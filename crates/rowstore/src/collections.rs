@@ -30,7 +30,7 @@ use crate::Row;
 use crate::keys::{self, ID_MAX};
 use keyrack_store::{Error, Result};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 /// The shards of the registry: a power of two.
@@ -90,6 +90,8 @@ pub struct Collection {
     /// Each snapshot holds it.
     users: Arc<()>,
     snapshots: Mutex<Vec<Weak<Snapshot>>>,
+    /// What all snapshots of the store keep.
+    saved_bytes: Arc<AtomicUsize>,
 }
 
 /// A collection that a group is to write: nobody sweeps it before the group has ended.
@@ -117,9 +119,10 @@ pub struct CollectionGuard<'a> {
 }
 
 impl Collection {
-    fn new(id: u64) -> Self {
+    fn new(id: u64, saved_bytes: Arc<AtomicUsize>) -> Self {
         Collection {
             id,
+            saved_bytes,
             writers: Mutex::new(()),
             is_dead: AtomicBool::new(false),
             is_queued: AtomicBool::new(false),
@@ -239,7 +242,12 @@ impl CollectionGuard<'_> {
     #[must_use]
     pub fn snapshot(&self, now_ms: u64) -> Arc<Snapshot> {
         let user = Arc::clone(&self.collection.users);
-        let snapshot = Arc::new(Snapshot::new(self.collection.id, user, now_ms));
+        let snapshot = Arc::new(Snapshot::new(
+            self.collection.id,
+            user,
+            now_ms,
+            Arc::clone(&self.collection.saved_bytes),
+        ));
         let mut snapshots = lock(&self.collection.snapshots);
         snapshots.retain(|snapshot| snapshot.strong_count() > 0);
         snapshots.push(Arc::downgrade(&snapshot));
@@ -259,6 +267,8 @@ pub(crate) struct Collections {
     volatile: AtomicI64,
     /// Collections that may be orphans or empty.
     queue: Mutex<VecDeque<Arc<Collection>>>,
+    /// What all snapshots keep.
+    saved_bytes: Arc<AtomicUsize>,
     /// Whether a stored key was ever reserved, or a row was a header.
     is_used: AtomicBool,
 }
@@ -271,6 +281,7 @@ impl Default for Collections {
             rows: AtomicI64::new(0),
             volatile: AtomicI64::new(0),
             queue: Mutex::default(),
+            saved_bytes: Arc::default(),
             is_used: AtomicBool::new(false),
         }
     }
@@ -291,7 +302,11 @@ impl Collections {
             return collection;
         }
         let mut shard = self.shard(id).write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(shard.entry(id).or_insert_with(|| Arc::new(Collection::new(id))))
+        Arc::clone(
+            shard
+                .entry(id)
+                .or_insert_with(|| Arc::new(Collection::new(id, Arc::clone(&self.saved_bytes)))),
+        )
     }
 
     /// A collection with a new id. It has no header yet.

@@ -5,12 +5,13 @@ use crate::support::{
     close, content, elements, get, id_of, open, put_header, set_element, stat, tiny, with_logs,
 };
 use keyrack_rowstore::{
-    Eviction, ModelRows, Options, RowBuf, RowSession, RowStore, Rows, StoreRows,
+    Eviction, ModelRows, Options, RowBuf, RowSession, RowStore, Rows, Snapshot, StoreRows,
 };
 use keyrack_store::{Durability, ModelStore, Update};
 use keyrack_testkit::random::{Announced, Draw, factor, seeds};
 use keyrack_vfs::{CrashPolicy, MemFs};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Keys of headers and of other rows; some must be escaped.
@@ -472,5 +473,29 @@ fn a_clear_reaches_collections_without_a_header_and_their_snapshots() {
         assert!(scanned.is_err());
         assert!(target.is_cleared() && target.is_empty());
         assert!(!session.create_collection().unwrap().is_cleared());
+    }
+}
+
+/// Each snapshot had its own limit, and there was none for all of them.
+#[test]
+fn the_snapshots_of_a_store_share_a_limit() {
+    let store = open(&MemFs::new(), tiny());
+    let mut session = store.session().unwrap();
+    let fill = |session: &mut dyn RowSession| {
+        for name in 0..330_u32 {
+            set_element(session, b"hash", &name.to_be_bytes(), Some(&vec![b'v'; 30 << 10]), 0);
+        }
+    };
+    fill(&mut *session);
+    let id = id_of(&mut *session, b"hash").unwrap();
+    let collection = session.collection(id).unwrap();
+    let take = || collection.lock().unwrap().snapshot(0);
+    let kept = |snapshots: &[Arc<Snapshot>]| {
+        snapshots.iter().filter(|snapshot| snapshot.memory_bytes() > 0).count()
+    };
+    for round in 0..2 {
+        let snapshots: Vec<_> = (0..7).map(|_| take()).collect();
+        fill(&mut *session);
+        assert_eq!(kept(&snapshots), 6, "round {round}: one is given up");
     }
 }

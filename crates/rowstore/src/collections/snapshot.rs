@@ -8,17 +8,20 @@
 //!
 //! A writer saves the old row of an element before others see the change, unless the scan has
 //! passed it. So a scan that finds a new row finds the old one saved. Memory is bounded: a snapshot
-//! for which [`SAVED_BYTES_MAX`] were saved is given up, and its reader gets an error.
+//! for which [`SAVED_BYTES_MAX`] were saved is given up, and its reader gets an error. So is one that
+//! takes more when all snapshots of the store have [`SAVED_BYTES_OF_ALL_MAX`].
 
 use crate::Row;
 use keyrack_store::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The bytes of old elements that a snapshot keeps.
 pub(crate) const SAVED_BYTES_MAX: usize = 16 << 20;
+/// The bytes of old elements that all snapshots of a store keep.
+pub(crate) const SAVED_BYTES_OF_ALL_MAX: usize = 64 << 20;
 /// Bytes that a saved element takes beside its own.
 const SAVED_OVERHEAD_BYTES: usize = 96;
 
@@ -31,6 +34,8 @@ pub struct Snapshot {
     now_ms: u64,
     is_given_up: AtomicBool,
     saved: Mutex<Saved>,
+    /// What all snapshots of the store keep.
+    bytes_of_all: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -43,9 +48,20 @@ struct Saved {
 }
 
 impl Snapshot {
-    pub(super) fn new(id: u64, user: Arc<()>, now_ms: u64) -> Self {
+    pub(super) fn new(id: u64, user: Arc<()>, now_ms: u64, bytes_of_all: Arc<AtomicUsize>) -> Self {
         let (is_given_up, saved) = (AtomicBool::new(false), Mutex::default());
-        Snapshot { id, _user: user, now_ms, is_given_up, saved }
+        Snapshot { id, _user: user, now_ms, is_given_up, saved, bytes_of_all }
+    }
+
+    /// Sets the bytes that are kept. Returns those of all snapshots.
+    fn set_bytes(&self, saved: &mut Saved, bytes: usize) -> usize {
+        let old = std::mem::replace(&mut saved.bytes, bytes);
+        // Relaxed: a sum that orders nothing.
+        if bytes >= old {
+            self.bytes_of_all.fetch_add(bytes - old, Ordering::Relaxed) + (bytes - old)
+        } else {
+            self.bytes_of_all.fetch_sub(old - bytes, Ordering::Relaxed) - (old - bytes)
+        }
     }
 
     fn saved(&self) -> MutexGuard<'_, Saved> {
@@ -74,7 +90,7 @@ impl Snapshot {
         self.is_given_up.store(true, Ordering::Release);
         let mut saved = self.saved();
         saved.rows.clear();
-        saved.bytes = 0;
+        self.set_bytes(&mut saved, 0);
     }
 
     pub(super) fn save(&self, name: &[u8], old: Option<&Row<'_>>) {
@@ -84,9 +100,10 @@ impl Snapshot {
             return;
         }
         let bytes = old.map_or(0, |row| row.bytes().len());
-        saved.bytes += bytes_of(name, bytes);
+        let bytes = saved.bytes + bytes_of(name, bytes);
+        let bytes_of_all = self.set_bytes(&mut saved, bytes);
         saved.rows.insert(name.into(), old.map(|row| row.bytes().into()));
-        let is_too_much = saved.bytes > SAVED_BYTES_MAX;
+        let is_too_much = bytes > SAVED_BYTES_MAX || bytes_of_all > SAVED_BYTES_OF_ALL_MAX;
         drop(saved);
         if is_too_much {
             self.give_up();
@@ -104,12 +121,17 @@ impl Snapshot {
         last.push(0);
         let mut saved = self.saved();
         saved.rows = saved.rows.split_off(&*last);
-        saved.bytes = 0;
-        let Saved { rows, bytes, .. } = &mut *saved;
-        for (name, row) in &*rows {
-            *bytes += bytes_of(name, row.as_ref().map_or(0, |row| row.len()));
-        }
+        let rows = saved.rows.iter();
+        let bytes = rows.map(|(name, row)| bytes_of(name, row.as_ref().map_or(0, |row| row.len())));
+        let bytes = bytes.sum();
+        self.set_bytes(&mut saved, bytes);
         saved.from = last;
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
 
