@@ -59,6 +59,8 @@ impl Fault {
     pub(crate) const BUSY_HASH: Fault =
         Fault::Text("ERR other clients replace the hash all the time; try again");
     pub(crate) const CLEARED: Fault = Fault::Text("ERR all keys were removed meanwhile");
+    pub(crate) const TOO_MANY_DRAWS: Fault =
+        Fault::Text("ERR at most 16384 fields of a large hash are drawn with repetition");
     pub(crate) const MEMORY: Fault =
         Fault::Text("ERR out of memory: connections hold what --clients-memory-max allows");
     pub(crate) const REPLY_TOO_LARGE: Fault =

@@ -217,6 +217,8 @@ fn hrandfield_draws_fields_that_are_there() {
         names.dedup();
         assert!(names.len() == expected || count == "-50", "{count}");
     }
+    let refused = the_loop.ask(&mut client, &["HRANDFIELD", "h", "-16385"]);
+    assert!(refused.starts_with("-ERR at most 16384 fields"), "{refused}");
 }
 
 #[test]

@@ -182,6 +182,10 @@ fn draw_options(call: &Call<'_>) -> Result<(i64, bool), Fault> {
 /// more different ones, and at least this part of all, the hash is scanned once.
 const SCANNED_PART: u64 = 8;
 
+/// Fields of a large hash that one HRANDFIELD draws one by one at most: the loop serves no other
+/// client meanwhile.
+const LARGE_DRAWS_MAX: usize = 1 << 14;
+
 /// HRANDFIELD of a large hash.
 fn draw_large(call: &mut Call<'_>, collection: &Collection) -> Done {
     let id = collection.id();
@@ -197,12 +201,15 @@ fn draw_large(call: &mut Call<'_>, collection: &Collection) -> Done {
     let length = call.ctx.rows.element_count(collection);
     let bytes_max = call.ctx.shared.options.reply_bytes_max;
     let mut drawn = Drawn { fields: Vec::new(), bytes: 0, bytes_max };
+    if count < 0 && wanted > LARGE_DRAWS_MAX {
+        return Err(Fault::TOO_MANY_DRAWS);
+    }
     if count < 0 {
         for _ in 0..wanted {
             let Some(field) = draw_name(call, id)? else { break };
             drawn.add(field)?;
         }
-    } else if wanted as u64 >= length / SCANNED_PART {
+    } else if wanted > LARGE_DRAWS_MAX || wanted as u64 >= length / SCANNED_PART {
         sample(call, id, wanted, length, &mut drawn)?;
     } else {
         draw_different(call, id, wanted, &mut drawn)?;
