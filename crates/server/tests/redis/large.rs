@@ -334,3 +334,38 @@ fn clients_of_several_loops_count_in_one_hash() {
         assert_eq!(the_loop.ask(&mut client, &["DBSIZE"]), ":1");
     }
 }
+
+/// The header of a hash was logged at the end of the iteration. A field that another loop had set
+/// and acknowledged before was lost in a crash.
+#[test]
+fn an_acknowledged_field_is_not_lost_with_the_header_of_another_loop() {
+    let options = keyrack_rowstore::Options {
+        log_dirs: vec!["log-0".into(), "log-1".into()],
+        ..keyrack_rowstore::Options::default()
+    };
+    let open = |disk: &keyrack_vfs::MemFs| {
+        let fs = std::sync::Arc::new(disk.clone());
+        RowStore::open(fs, std::path::Path::new("/store"), options.clone(), &|_| {}).unwrap()
+    };
+    for (before, last) in [
+        ("HSET to a 1 b 2", "HSET to c 3"),
+        ("PING", "HSETEX to PX 100000 FIELDS 1 a 1"),
+        ("HSET from a 1 b 2 c 3", "COPY from to"),
+        ("HSET from a 1 b 2 c 3", "RENAME from to"),
+        ("MULTI\r\nHSET to a 1 b 2 c 3", "EXEC"),
+    ] {
+        let disk = keyrack_vfs::MemFs::new();
+        let mut site = Site::new(Options::default(), 2);
+        site.rows = Box::new(open(&disk));
+        let (mut first, mut second) = (site.a_loop(0), site.a_loop(1));
+        let (mut client, mut other) = (first.client(), second.client());
+        limit(&mut first, &mut client, 2);
+        first.feed(&mut client, format!("{before}\r\n").as_bytes());
+        client.input.extend_from_slice(format!("{last}\r\n").as_bytes());
+        while first.serve(&mut client) == Verdict::Again {}
+        assert_eq!(second.ask(&mut other, &["HSET", "to", "z", "26"]), ":1", "{last}");
+        let (mut the_loop, mut client) = serve(Some(Box::new(open(&disk.process_crash_image()))));
+        assert_eq!(the_loop.ask(&mut client, &["HGET", "to", "z"]), "$2 26", "{last}");
+        assert_eq!(the_loop.ask(&mut client, &["HGET", "to", "a"]), "$1 1", "{last}");
+    }
+}
