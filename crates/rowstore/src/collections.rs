@@ -201,8 +201,8 @@ impl Collection {
         self.is_unlogged.load(Ordering::SeqCst)
     }
 
-    /// Whether the writes of a group are pending. They are not counted, so no sweep can tell whether
-    /// an element is the last one.
+    /// Whether the writes of a group are pending. They are not counted, so no sweep can tell
+    /// whether an element is the last one.
     pub(crate) fn is_pending(&self) -> bool {
         self.groups.load(Ordering::SeqCst) > 0
     }
@@ -497,8 +497,8 @@ impl Collections {
         empty
     }
 
-    /// All rows were cleared: collections that had a header are orphans now, and what is being built
-    /// has lost its elements.
+    /// All rows were cleared: collections that had a header are orphans now, and what is being
+    /// built has lost its elements.
     pub(crate) fn clear(&self) {
         self.rows.store(0, Ordering::Release);
         self.volatile.store(0, Ordering::Release);

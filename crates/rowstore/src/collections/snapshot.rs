@@ -8,8 +8,8 @@
 //!
 //! A writer saves the old row of an element before others see the change, unless the scan has
 //! passed it. So a scan that finds a new row finds the old one saved. Memory is bounded: a snapshot
-//! for which [`SAVED_BYTES_MAX`] were saved is given up, and its reader gets an error. So is one that
-//! takes more when all snapshots of the store have [`SAVED_BYTES_OF_ALL_MAX`].
+//! for which [`SAVED_BYTES_MAX`] were saved is given up, and its reader gets an error. So is one
+//! that takes more when all snapshots of the store have [`SAVED_BYTES_OF_ALL_MAX`].
 
 use crate::Row;
 use keyrack_store::{Error, Result};

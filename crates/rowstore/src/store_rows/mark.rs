@@ -25,7 +25,8 @@ pub(super) fn row() -> Vec<u8> {
 ///
 /// # Errors
 /// [`Usage`](keyrack_store::Error::Usage) if they take more than a batch of `bytes_max`: an end
-/// between two batches would leave escaped keys beside plain ones, and nobody could tell them apart.
+/// between two batches would leave escaped keys beside plain ones, and nobody could tell them
+/// apart.
 pub(super) fn escape_plain_keys(session: &mut dyn Session, bytes_max: usize) -> Result<bool> {
     let mut is_marked = false;
     // The row of a user key has a version, so it is never that of the mark.

@@ -11,8 +11,8 @@
 //! when a field gets an expiry. It stays large until its last field is removed. The fields are
 //! written first, below an id that no key names. Then one write replaces the small row by the
 //! header, if the row is still the one that was read. A crash leaves the small row or the header,
-//! because the log has them in this order. The header is logged at once: a field that another client
-//! writes may be in another log, and nothing would name it without the header.
+//! because the log has them in this order. The header is logged at once: a field that another
+//! client writes may be in another log, and nothing would name it without the header.
 //!
 //! A command that writes a large hash holds its lock, so it is one step for other clients. A write
 //! of several fields is one group of the log.
