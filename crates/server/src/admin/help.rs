@@ -74,6 +74,7 @@ const HELP: &[(&str, &str, &str)] = &[
     ("rows", "count", "Keys, with expired ones that are not swept yet"),
     ("rows", "rows", "Rows in memory, or keys of the engine"),
     ("rows", "dead_rows", "Rows of an earlier FLUSHALL that are still in memory"),
+    ("rows", "elements", "Fields of large hashes, each a row of its own"),
     ("rows", "volatile_rows", "Rows that expire"),
     ("rows", "memory_bytes", "Memory of rows"),
     ("rows", "memory_max_bytes", "Limit of the memory of rows; 0 is none"),
