@@ -196,7 +196,16 @@ impl Tail {
         *known_end = known_end.or(next.map(|(_, previous_end)| previous_end.min(segment_end)));
         let end = known_end.unwrap_or(segment_end).min(bound);
         if self.lsn >= end || segment_end - self.lsn < RECORD_BYTES as u64 {
-            let Some((next, _)) = log.around(start).next else { return Ok(Ok(Step::End)) };
+            let Some((next, previous_end)) = log.around(start).next else {
+                return Ok(Ok(Step::End));
+            };
+            // What ended there was never in these files.
+            if previous_end > segment_end && self.lsn < previous_end {
+                let (path, offset) = (reader.info.path.clone(), reader.info.file_offset(self.lsn));
+                self.check_kept(log)?;
+                let what = format!("the log goes on at LSN {previous_end}, and has nothing below");
+                return Ok(Err(Error::corruption(&path, offset, what)));
+            }
             self.reader = None;
             self.lsn = next;
             self.hold.advance(next);

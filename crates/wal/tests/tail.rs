@@ -562,3 +562,31 @@ fn the_end_of_a_lost_record_is_no_position_of_the_next_segment() {
     let error = log.tail(lost).unwrap_err();
     assert!(matches!(error, Error::NotWritten { lsn, .. } if lsn == lost), "{error}");
 }
+
+/// Where the log ended with a segment, a tail went on in the next one, however far above it is.
+#[test]
+fn a_gap_behind_a_full_segment_is_not_passed_over() {
+    for missing in [0, 8] {
+        let disk = new_disk();
+        let (log, _) = open(&disk, keeping(EVERYTHING));
+        let (begin, first) = append(&log, &[1; 8]).unwrap();
+        let segment_end = first.next_multiple_of(4_096);
+        let left = (segment_end - first) as usize - missing;
+        let (_, end) = append(&log, &vec![2; left - ((first - begin) as usize - 8)]).unwrap();
+        assert_eq!(end + missing as u64, segment_end);
+        log.close().unwrap();
+        // Others were written without a log.
+        let from = segment_end + 2 * 4_096 + 64;
+        let options = Options { first_lsn: from, ..keeping(EVERYTHING) };
+        let (log, _, _) = open_from(&disk, from, options).unwrap();
+        append(&log, b"new").unwrap();
+        for at in [0, first, end] {
+            let error = log.tail(at).and_then(|mut tail| rest(&mut tail, &log)).unwrap_err();
+            assert!(matches!(error, Error::NotKept { first, .. } if first == from), "{error}");
+        }
+        // The hole ends where the next segment says, also if that is not where it begins.
+        for at in [from, log.kept_from()] {
+            assert_eq!(rest(&mut log.tail(at).unwrap(), &log).unwrap().len(), 1);
+        }
+    }
+}
