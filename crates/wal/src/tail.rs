@@ -173,7 +173,8 @@ impl Tail {
                 Ok(Step::End) => break,
                 Err(_) => {
                     let next = log.around(self.lsn).next;
-                    first = next.map_or(read_from, |(start, _)| start.min(read_from));
+                    // Between that and the next segment there is nothing.
+                    first = next.map_or(read_from, |(_, previous_end)| previous_end.min(read_from));
                     (self.lsn, self.reader) = (first, None);
                 }
             }
@@ -261,13 +262,15 @@ impl Tail {
             return Err(Error::NotWritten { lsn: from, end });
         }
         let around = log.around(from);
-        if from == end || around.at == Some(from) {
+        let is_end = |(_, previous_end): (u64, u64)| from == previous_end;
+        if from == end || around.at == Some(from) || around.next.is_some_and(is_end) {
+            self.hold.advance(from);
             return Ok(());
         }
         let Some(start) = around.at else {
             // Below the lowest segment there is the end of the log before it.
             let end = around.next.map_or(end, |(_, previous_end)| previous_end);
-            return if from == end { Ok(()) } else { Err(Error::NotWritten { lsn: from, end }) };
+            return Err(Error::NotWritten { lsn: from, end });
         };
         // From the first record of the segment on, so that it is known where they end. A recovery
         // that began within it knows nothing of those below.

@@ -590,3 +590,32 @@ fn a_gap_behind_a_full_segment_is_not_passed_over() {
         }
     }
 }
+
+/// Nothing lies between the end of a segment's records and the next segment, which an earlier
+/// opening has begun. A tail from that end was refused after another one had met the hole.
+#[test]
+fn the_log_is_kept_from_the_end_of_a_segment_with_a_hole() {
+    let disk = new_disk();
+    let (log, _) = open(&disk, small());
+    for number in 0..20 {
+        append(&log, &[number; 100]).unwrap();
+    }
+    let from = log.position();
+    log.release(from).unwrap();
+    // Nobody has synced it.
+    let image = disk.crash_image(1, POLICIES[0]);
+    drop(log);
+    let options = Options { first_lsn: from, ..keeping(EVERYTHING) };
+    let (log, _, _) = open_from(&image, from, options).unwrap();
+    assert_eq!(log.position(), from);
+    let (second, released) = append(&log, b"second").unwrap();
+    assert!(second > from, "it begins a segment");
+    log.release(released).unwrap();
+    log.close().unwrap();
+    let (log, _, _) = open_from(&image, released, options).unwrap();
+    for _ in 0..2 {
+        let error = log.tail(0).and_then(|mut tail| rest(&mut tail, &log)).unwrap_err();
+        assert!(matches!(error, Error::NotKept { first, .. } if first == from), "{error}");
+        assert_eq!(rest(&mut log.tail(from).unwrap(), &log).unwrap().len(), 1);
+    }
+}
