@@ -121,7 +121,8 @@ impl HeldRows {
             table.waiting.insert(me, row.to_vec());
             let taken = table.rows.get_mut(row).expect("nobody else has the table");
             taken.queue.push_back((me, Arc::clone(&turn)));
-            while table.rows.get(row).is_some_and(|row| row.owner != me) {
+            // After a close the owner finds nobody in the queue, and removes the row.
+            while table.rows.get(row).is_none_or(|row| row.owner != me) {
                 if table.is_closed {
                     return Err(Refused::Closed);
                 }
@@ -229,6 +230,24 @@ mod tests {
         assert_eq!(HeldRows::default().take(&locks, b"b"), Err(Refused::Closed));
         owner.give_up(&locks);
         assert!(locks.table().rows.is_empty() && locks.table().waiting.is_empty());
+    }
+
+    /// A waiter that came to itself after the owner's end found no row, and took it for its own.
+    #[test]
+    fn a_row_that_is_gone_after_a_close_is_not_of_who_waited() {
+        for _ in 0..200 {
+            let locks = RowLocks::default();
+            let mut owner = HeldRows::default();
+            owner.take(&locks, b"a").unwrap();
+            thread::scope(|scope| {
+                let waits = scope.spawn(|| HeldRows::default().take(&locks, b"a"));
+                wait_for_wait(&locks, b"a");
+                locks.close();
+                owner.give_up(&locks);
+                assert_eq!(waits.join().unwrap(), Err(Refused::Closed));
+            });
+            assert!(locks.table().rows.is_empty());
+        }
     }
 
     /// Threads take rows in random orders; each row has one owner at a time, and all of them end.
