@@ -64,7 +64,7 @@ fn a_store_keeps_what_it_was_last_opened_for_writing_with() {
     drop(db);
 }
 
-/// A store without a log keeps none.
+/// A store without a log keeps none of it, and an opening with a log keeps it again.
 #[test]
 fn a_store_that_keeps_its_log_opens_without_one() {
     let fs = MemFs::new();
@@ -73,6 +73,7 @@ fn a_store_that_keeps_its_log_opens_without_one() {
     let options = none.with_stored(&fs, Path::new(DIR)).unwrap();
     assert_eq!((options.log_retention_bytes, options.log_retention_seconds), (0, 0));
     open(&fs, options).close().unwrap();
+    assert_eq!(shown(&stored(&fs).unwrap()), shown(&other()));
 }
 
 #[test]

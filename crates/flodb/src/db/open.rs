@@ -189,14 +189,21 @@ impl Inner {
             (self.options.durability != Durability::None).then(|| self.write_path.log.id());
         let mut manifest = self.tables.manifest.lock();
         // And what the store is written with from here on.
-        let options = Some(self.options.to_store());
+        let mut options = self.options.to_store();
+        if self.options.durability == Durability::None
+            && let Some(kept) = &manifest.state().options
+        {
+            // There is no log to be kept now, but there may be one later.
+            options.log_retention_bytes = kept.log_retention_bytes;
+            options.log_retention_seconds = kept.log_retention_seconds;
+        }
         let has_expiries = self.expiries.is_used();
         let merge_operator = self.merges().stored_name().map(str::to_owned);
         manifest.log(&VersionEdit {
             log_id,
             has_expiries,
             merge_operator,
-            options,
+            options: Some(options),
             ..VersionEdit::default()
         })?;
         let live: HashSet<u64> = manifest.state().version.numbers().collect();
