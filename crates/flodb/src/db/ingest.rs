@@ -33,6 +33,7 @@ use crate::manifest::FileNumber;
 use crate::open_table::table_path;
 use crate::table::{ReaderOptions, Table, TableMeta};
 use crate::version::{FileMeta, LAST_LEVEL, LEVELS, Version, VersionEdit};
+use keyrack_store::Durability;
 use keyrack_vfs::{Fs, OpenOptions};
 use rustix::io::Errno;
 use std::cmp::Ordering;
@@ -329,12 +330,15 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     if taken.iter().any(|table| !table.meta.expiries.is_empty()) {
         inner.use_expiries()?;
     }
-    if is_in_memory(inner, taken)? {
+    // Without a log a feed or a restore from before must not go past the tables as if nothing had
+    // happened. So the log begins anew behind them, and memory has nothing that is still in it.
+    let is_unlogged = inner.options.durability == Durability::None;
+    if is_unlogged || is_in_memory(inner, taken)? {
         flush::flush_all(inner)?;
     }
     // Nobody writes until these are given back.
     let _writers = inner.write_path.key_locks.lock_every();
-    if is_in_memory(inner, taken)? {
+    if is_unlogged || is_in_memory(inner, taken)? {
         flush::flush_all(inner)?;
     }
     inner.check_poison()?;
@@ -364,8 +368,9 @@ fn take_in(inner: &Arc<Inner>, taken: &[Taken], placed: &mut Placed<'_>) -> Resu
     let added = tables.iter().map(|table| place(table.file())).collect();
     // An edit that fails may be in the manifest all the same.
     placed.is_done = true;
-    let installed =
-        inner.install(&VersionEdit { added, ..VersionEdit::default() }, (&tables, &[]), None);
+    let log_from = is_unlogged.then_some(end);
+    let edit = VersionEdit { added, log_from, ..VersionEdit::default() };
+    let installed = inner.install(&edit, (&tables, &[]), None);
     // A full disk is no end: the tables stay on disk until another edit counts, and their number is
     // used up by the record.
     installed.inspect_err(|error| {

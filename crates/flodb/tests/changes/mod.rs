@@ -241,6 +241,52 @@ fn a_feed_does_not_begin_before_what_was_written_without_a_log() {
     }
 }
 
+/// A log, writes or tables without one, and a log again: a feed from before does not go past them.
+#[test]
+fn a_feed_does_not_go_past_what_was_written_without_a_log() {
+    does_not_go_past(|_, db| db.put(b"unlogged", b"2").unwrap());
+}
+
+/// The tables were not in the feed, which went on from before them as if nothing had happened.
+#[test]
+fn a_feed_does_not_go_past_tables_that_were_taken_in_without_a_log() {
+    does_not_go_past(|disk, db| {
+        let table = Path::new("/table");
+        let mut writer = SstWriter::create(disk, table, &tiny()).unwrap();
+        writer.put(b"unlogged", b"2").unwrap();
+        writer.finish().unwrap();
+        db.ingest(&[table], IngestOptions::default()).unwrap();
+    });
+}
+
+fn does_not_go_past(unlogged: impl Fn(&MemFs, &Db)) {
+    for has_log in [true, false] {
+        let disk = MemFs::new();
+        let mut end = Position::START;
+        if has_log {
+            let db = open(&disk, keeping());
+            db.put(b"before", b"1").unwrap();
+            end = db.position();
+            db.close().unwrap();
+        }
+        let without = Options { durability: Durability::None, ..tiny() }.merge_operator(appends());
+        let db = open(&disk, without);
+        unlogged(&disk, &db);
+        db.close().unwrap();
+        for life in 0..2 {
+            let db = open(&disk, keeping());
+            assert_eq!(db.get(b"before").unwrap().is_some(), has_log);
+            assert_eq!(db.get(b"unlogged").unwrap(), Some(b"2".to_vec()));
+            let begin = db.position();
+            db.put(b"logged", b"3").unwrap();
+            let found = db.changes(end).and_then(|mut changes| changes.next().unwrap());
+            assert!(matches!(found, Err(Error::NotKept { .. })), "{life}: {found:?}");
+            assert_eq!(drain(&mut db.changes(begin).unwrap()).len(), 1);
+            db.close().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_position_that_the_store_never_gave_is_refused() {
     let db = open(&MemFs::new(), tiny());
