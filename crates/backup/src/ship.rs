@@ -24,7 +24,7 @@
 use crate::error::{Error, Result};
 use crate::log_object::{LogName, LogWriter};
 use crate::repository::Repository;
-use keyrack_store::{FeedError, LogEntry, LogFeed, LogSource};
+use keyrack_store::{Error as StoreError, FeedError, LogEntry, LogFeed, LogSource};
 use std::fmt;
 use std::time::Duration;
 
@@ -35,8 +35,10 @@ pub struct Shipper {
     feed: Box<dyn LogFeed>,
     /// The object that is filled.
     writer: LogWriter,
-    /// An entry for the object after it.
+    /// The next entry, for the object after it.
     next: Option<LogEntry>,
+    /// Why the log cannot be read on: what is before that is shipped first.
+    unreadable: Option<String>,
     /// An object that is full, and perhaps in the repository.
     sealed: Option<(LogName, Vec<u8>)>,
     shipped_to: u64,
@@ -69,31 +71,30 @@ impl fmt::Debug for Shipper {
 
 impl Shipper {
     /// Goes on where the last shipped object of the store's log ends. If there is none, or the log
-    /// does not go back so far, it begins at the oldest later backup to which the log goes back.
+    /// cannot be read on from there, it begins at the oldest later backup from which it can.
     ///
     /// # Errors
     /// [`Error::BackupNeeded`] if there is no backup of the store, or its log does not go back to
-    /// it. The machine's.
+    /// it or is damaged behind it. The machine's.
     pub fn begin(repository: &Repository, source: &dyn LogSource) -> Result<Shipper> {
         let log_id = source.log_id();
         let last = repository.shipped_end(log_id)?;
         let bases = repository.bases(log_id)?;
         let new = bases.iter().filter(|base| last.is_none_or(|last| last < base.position));
-        let mut gone = "has no backup of this store to begin at".to_owned();
+        let mut why = "has no backup of this store to begin at".to_owned();
         let mut begun = None;
         for from in last.into_iter().chain(new.map(|base| base.position)) {
-            match source.feed(from) {
-                Ok(feed) => {
-                    begun = Some((feed, from));
+            match source.feed(from).and_then(|mut feed| Ok((feed.next()?, feed))) {
+                Ok((next, feed)) => {
+                    begun = Some((next, feed, from));
                     break;
                 }
-                Err(FeedError::Gone(what)) => gone = what,
-                Err(FeedError::Store(error)) => return Err(error.into()),
+                Err(error) => why = unreadable(error)?,
             }
         }
-        let Some((feed, first)) = begun else {
+        let Some((next, feed, first)) = begun else {
             let remedy = "make a backup, and ship the log again";
-            return Err(Error::BackupNeeded(format!("{}: {gone}; {remedy}", repository.place())));
+            return Err(Error::BackupNeeded(format!("{}: {why}; {remedy}", repository.place())));
         };
         let continues = last == Some(first);
         Ok(Shipper {
@@ -101,7 +102,8 @@ impl Shipper {
             log_id,
             feed,
             writer: LogWriter::new(log_id, first, continues),
-            next: None,
+            next,
+            unreadable: None,
             sealed: None,
             shipped_to: first,
             unix_ms: None,
@@ -113,8 +115,8 @@ impl Shipper {
     ///
     /// # Errors
     /// [`Error::Locked`] if another process writes to the repository. [`Error::BackupNeeded`] if
-    /// the log does not have any more what comes next. [`Error::Usage`] if another shipper is at
-    /// work: begin a new one. The machine's.
+    /// the log does not have any more what comes next, or is damaged there. [`Error::Usage`] if
+    /// another shipper is at work: begin a new one. The machine's.
     pub fn ship(&mut self) -> Result<LogShipped> {
         let mut shipped = LogShipped::default();
         while self.fill()?
@@ -139,7 +141,7 @@ impl Shipper {
         if self.sealed.is_some() || self.next.is_some() || !self.writer.is_empty() {
             return Ok(true);
         }
-        self.feed.wait(timeout).map_err(feed_error)
+        self.feed.wait(timeout).or_else(|error| Err(backup_needed(&unreadable(error)?)))
     }
 
     /// Sees to it that there is an object to be written. `false` if there is nothing new.
@@ -147,7 +149,7 @@ impl Shipper {
         while self.sealed.is_none() {
             let next = match self.next.take() {
                 Some(next) => Some(next),
-                None => self.feed.next().map_err(feed_error)?,
+                None => self.read()?,
             };
             match next {
                 Some(entry) if self.writer.takes(&entry) => {
@@ -166,6 +168,21 @@ impl Shipper {
             }
         }
         Ok(true)
+    }
+
+    /// The next entry. None, too, where the log cannot be read on and there is an object to be
+    /// written first: the next shipper begins behind it.
+    fn read(&mut self) -> Result<Option<LogEntry>> {
+        if self.unreadable.is_none() {
+            match self.feed.next() {
+                Ok(next) => return Ok(next),
+                Err(error) => self.unreadable = Some(unreadable(error)?),
+            }
+        }
+        match &self.unreadable {
+            Some(why) if self.writer.is_empty() => Err(backup_needed(why)),
+            _ => Ok(None),
+        }
     }
 
     fn put(&self, name: &LogName, bytes: &[u8]) -> Result<()> {
@@ -215,11 +232,15 @@ impl Repository {
     }
 }
 
-fn feed_error(error: FeedError) -> Error {
+/// Why a feed has ended, if only a backup helps.
+fn unreadable(error: FeedError) -> Result<String> {
     match error {
-        FeedError::Gone(what) => {
-            Error::BackupNeeded(format!("{what}; make a backup, and begin a new shipper"))
-        }
-        FeedError::Store(error) => error.into(),
+        FeedError::Gone(what) => Ok(what),
+        FeedError::Store(error @ StoreError::Corruption { .. }) => Ok(error.to_string()),
+        FeedError::Store(error) => Err(error.into()),
     }
+}
+
+fn backup_needed(why: &str) -> Error {
+    Error::BackupNeeded(format!("{why}; make a backup, and begin a new shipper"))
 }

@@ -3,10 +3,11 @@
 use crate::support::*;
 use keyrack_backup::{Error, Moment, Repository, Shipper};
 use keyrack_flodb::{Counter, Db, IngestOptions, Options, SstWriter};
-use keyrack_store::{LogEntry, LogReplay};
+use keyrack_store::{FeedError, LogEntry, LogFeed, LogReplay, LogSource};
 use keyrack_testkit::random::{Announced, Draw, seeds};
 use keyrack_vfs::{CrashPolicy, Fs, MemFs};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -282,6 +283,72 @@ fn tables_that_were_taken_in_need_a_new_backup() {
     repository.restore_at(moment, None, place, &mut replay, |_| ()).unwrap();
     let restored = open(&fs, RESTORED);
     assert!(rows(&restored) == rows(&db));
+}
+
+/// A log that is damaged: what ends in a range cannot be read.
+struct Damaged {
+    script: Scripted,
+    range: Range<u64>,
+}
+
+struct DamagedFeed(std::iter::Peekable<std::vec::IntoIter<LogEntry>>, Range<u64>);
+
+impl LogSource for Damaged {
+    fn log_id(&self) -> u64 {
+        self.script.log_id
+    }
+
+    fn feed(&self, from: u64) -> Result<Box<dyn LogFeed>, FeedError> {
+        let mut entries = self.script.entries.clone();
+        entries.retain(|entry| entry.position() > from);
+        Ok(Box::new(DamagedFeed(entries.into_iter().peekable(), self.range.clone())))
+    }
+}
+
+impl LogFeed for DamagedFeed {
+    fn next(&mut self) -> Result<Option<LogEntry>, FeedError> {
+        if self.0.next_if(|entry| self.1.contains(&entry.position())).is_some() {
+            // The feed has ended, and the error is told once.
+            self.0 = Vec::new().into_iter().peekable();
+            return Err(FeedError::Store(keyrack_store::Error::Corruption {
+                path: "/store/log/1".into(),
+                offset: 77,
+                detail: "no whole record".to_owned(),
+            }));
+        }
+        Ok(self.0.next())
+    }
+
+    fn wait(&mut self, _: std::time::Duration) -> Result<bool, FeedError> {
+        Ok(self.0.len() > 0)
+    }
+}
+
+/// What was before the damage was not shipped, and each shipper began before the damage again,
+/// whatever backups there were.
+#[test]
+fn a_shipper_gets_past_damage_by_a_new_backup() {
+    let db = open(&shared(&MemFs::new()), STORE);
+    let repository = create(&shared(&MemFs::new())).unwrap();
+    let first = save(&db, &repository).unwrap().info.log.unwrap().position;
+    write(&db, 1..11);
+    let before = position(&db);
+    write(&db, 11..21);
+    let damaged = |to| Damaged { script: Scripted::after(&db, first), range: before + 1..to };
+    let mut shipper = Shipper::begin(&repository, &damaged(u64::MAX)).unwrap();
+    for _ in 0..2 {
+        needs_backup(shipper.ship(), "/store/log/1: corrupt at offset 77");
+    }
+    assert_eq!(round_at(&repository, Moment::Position(before)).unwrap(), 10);
+    needs_backup(Shipper::begin(&repository, &damaged(u64::MAX)), "corrupt at offset 77");
+    let base = save(&db, &repository).unwrap().info.log.unwrap().position;
+    write(&db, 21..31);
+    let shipped = Shipper::begin(&repository, &damaged(base + 1)).unwrap().ship().unwrap();
+    assert_eq!(shipped.position, position(&db));
+    for (moment, round) in [(before, 10), (shipped.position, 30)] {
+        assert_eq!(round_at(&repository, Moment::Position(moment)).unwrap(), round);
+    }
+    assert!(repository.verify(None, |_| ()).unwrap().is_sound());
 }
 
 /// A large log goes out in several objects, each of a limited length.
