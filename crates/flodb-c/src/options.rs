@@ -26,6 +26,8 @@ const AUTO: &str = "auto";
 /// The option that says what kind of store is made.
 const KEY_SPACES: &str = "key_spaces";
 
+const DURABILITY: &str = "durability";
+
 /// The names.
 pub(crate) const NAMES: [&str; 30] = [
     "blob_bytes_min",
@@ -36,7 +38,7 @@ pub(crate) const NAMES: [&str; 30] = [
     "counts_reads",
     "create_if_missing",
     "discards_memtables",
-    "durability",
+    DURABILITY,
     "error_if_exists",
     "feed_hold_bytes",
     "filter_bits_per_key",
@@ -77,6 +79,15 @@ impl Options {
         apply(&mut StoreOptions::new(), name, value)?;
         self.set.insert(known, value.to_owned());
         Ok(())
+    }
+
+    /// What the options of a store are put over: it has no log to be kept if these say so.
+    pub(crate) fn base(&self) -> Result<StoreOptions, Error> {
+        let mut base = StoreOptions::new();
+        if let Some(value) = self.set.get(DURABILITY) {
+            apply(&mut base, DURABILITY, value)?;
+        }
+        Ok(base)
     }
 
     /// These options over those that a store keeps.
@@ -131,7 +142,7 @@ fn apply(options: &mut StoreOptions, name: &str, value: &str) -> Result<(), Erro
         "counts_reads" => options.counts_reads = flag(name, value)?,
         "create_if_missing" => options.create_if_missing = flag(name, value)?,
         "discards_memtables" => options.discards_memtables = flag(name, value)?,
-        "durability" => {
+        DURABILITY => {
             let parsed = value.parse();
             options.durability = parsed.map_err(|why: keyrack_store::Error| Error::usage(why))?;
         }
@@ -287,7 +298,7 @@ mod tests {
     fn every_name_can_be_set_and_changes_what_it_says() {
         let values = |name| match name {
             "compression" => ["none", "none,lz4"],
-            "durability" => ["none", "sync"],
+            DURABILITY => ["none", "sync"],
             _ => ["0", "1"],
         };
         for name in NAMES.into_iter().filter(|name| *name != KEY_SPACES) {

@@ -5,7 +5,7 @@ use crate::list::List;
 use crate::open::{Kind, Open, on_kind};
 use crate::options::{Options, utf8};
 use keyrack_ffi::{copy_text, destroy, give, handle, or_else, put, required, text};
-use keyrack_flodb::{Db, Error as StoreError, Options as StoreOptions, Spaces};
+use keyrack_flodb::{Db, Error as StoreError, Spaces};
 use keyrack_vfs::RealFs;
 use std::ffi::{OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -53,7 +53,7 @@ pub(crate) unsafe fn place<T>(to: *mut *mut T, name: &str) -> Result<*mut *mut T
 
 /// Opens the store in a directory, of the kind that it is or that the options ask for.
 fn open(dir: &Path, given: &Options, is_read_only: bool) -> Result<Kind, Error> {
-    let options = given.over(StoreOptions::new().with_stored(&RealFs, dir)?)?;
+    let options = given.over(given.base()?.with_stored(&RealFs, dir)?)?;
     let found = match Spaces::are_in(&RealFs, dir) {
         Err(StoreError::Io(error)) if error.is_not_found() => None,
         found => found?,

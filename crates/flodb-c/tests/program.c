@@ -385,6 +385,21 @@ static void use_a_listener(const char *dir) {
     CHECK(heard.begun == 1 && heard.ended == 1);
 }
 
+/* A store that keeps its log was not opened without one. */
+static void use_a_store_without_its_log(const char *dir) {
+    keyrack_store *store;
+    keyrack_options *options = keyrack_options_new();
+    OK(keyrack_options_set(options, "log_retention_bytes", "1048576", &error));
+    OK(keyrack_open(dir, options, &store, &error));
+    keyrack_store_free(store);
+    keyrack_options_free(options);
+    options = keyrack_options_new();
+    OK(keyrack_options_set(options, "durability", "none", &error));
+    OK(keyrack_open(dir, options, &store, &error));
+    keyrack_store_free(store);
+    keyrack_options_free(options);
+}
+
 int main(int count, char **arguments) {
     CHECK(count == 2 && keyrack_abi_version() == KEYRACK_ABI_VERSION);
     CHECK(strchr(keyrack_version(), '.') != NULL);
@@ -410,6 +425,7 @@ int main(int count, char **arguments) {
     check_copy(in(dir, "checkpoint"), NULL);
     use_a_plain_store(in(dir, "plain"));
     use_a_listener(in(dir, "events"));
+    use_a_store_without_its_log(in(dir, "unlogged"));
     OK(keyrack_destroy(in(dir, "db"), &error));
     FAILS(KEYRACK_USAGE, keyrack_open_read_only(in(dir, "db"), NULL, &store, &error));
     keyrack_error_free(error);
