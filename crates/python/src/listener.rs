@@ -10,23 +10,56 @@ use crate::handle::forks;
 use keyrack_flodb::{Event, EventField, EventListener};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
-/// Held for reading while a listener is called.
-static CALLS: RwLock<()> = RwLock::new(());
+/// How many calls of listeners run, below the number of forks when the last of them began: those
+/// from before a fork run in the parent alone.
+static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// The interpreter is about to end. Checked under the lock, after whose release it may be set.
+const COUNT_BITS: u32 = 32;
+
+/// A call of a listener, while it runs.
+struct Call {
+    forks: u64,
+}
+
+impl Call {
+    fn begin() -> Call {
+        let forks = forks();
+        let one_more = |calls| Some((forks << COUNT_BITS) + running(calls, forks) + 1);
+        // It never fails, as there is always a next value.
+        let _ = CALLS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+        Call { forks }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let one_less = |calls| (running(calls, self.forks) > 0).then(|| calls - 1);
+        // In a child that the listener has forked it is not counted.
+        let _ = CALLS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+    }
+}
+
+/// How many of the calls are of a process that came out of so many forks.
+fn running(calls: u64, forks: u64) -> u64 {
+    if calls >> COUNT_BITS == forks { calls & ((1 << COUNT_BITS) - 1) } else { 0 }
+}
+
+/// The interpreter is about to end. Whoever calls a listener counts the call before it looks here.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The program ends: no listener is called from now on.
 #[pyfunction]
 pub(crate) fn _ending(py: Python<'_>) {
     IS_ENDING.store(true, Ordering::SeqCst);
-    // In a child of a fork the lock may be held by threads that are not there.
-    if forks() == 0 {
-        py.detach(|| drop(CALLS.write()));
-    }
+    py.detach(|| {
+        while running(CALLS.load(Ordering::SeqCst), forks()) > 0 {
+            thread::yield_now();
+        }
+    });
 }
 
 struct Listener(Py<PyAny>);
@@ -44,8 +77,7 @@ pub(crate) fn listener(function: &Bound<'_, PyAny>) -> PyResult<Arc<dyn EventLis
 
 impl EventListener for Listener {
     fn event(&self, event: &Event) {
-        // Whoever has it for writing ends the program.
-        let Ok(_calling) = CALLS.try_read() else { return };
+        let _call = Call::begin();
         if IS_ENDING.load(Ordering::SeqCst) {
             return;
         }
