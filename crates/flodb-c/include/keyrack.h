@@ -196,7 +196,8 @@ void keyrack_options_free(struct keyrack_options *options);
 // A store calls it on one thread of its own, one event after the other, and holds no lock
 // meanwhile: it may make any call on the store, and closing is one. An exception of C++ must not
 // leave it. `context` stays the caller's, and must be there until keyrack_close has returned, or
-// all handles of the store are freed. A store that is opened for reading tells nothing.
+// all handles of the store are freed; if the listener closes or frees it, until the listener
+// has returned. A store that is opened for reading tells nothing.
 //
 // Threads: one at a time for `options`.
 enum keyrack_code keyrack_options_set_listener(struct keyrack_options *options,
@@ -245,7 +246,8 @@ enum keyrack_code keyrack_open_read_only(const char *dir,
 
 // Closes a store, and says whether all that was acknowledged is safe. A call of another thread
 // that runs meanwhile is done, or answers KEYRACK_CLOSED. So does one that waits for a key which
-// another transaction has locked: it is woken. Closing again has no effect.
+// another transaction has locked: it is woken. Closing again waits until the first close is done,
+// and may tell of the same failure.
 //
 // Handles of the store stay valid until they are freed. Iterators that were made before go on to
 // show their moment, but for those of transactions; every other call answers KEYRACK_CLOSED. The

@@ -81,7 +81,8 @@ impl EventListener for Listening {
 /// A store calls it on one thread of its own, one event after the other, and holds no lock
 /// meanwhile: it may make any call on the store, and closing is one. An exception of C++ must not
 /// leave it. `context` stays the caller's, and must be there until keyrack_close has returned, or
-/// all handles of the store are freed. A store that is opened for reading tells nothing.
+/// all handles of the store are freed; if the listener closes or frees it, until the listener
+/// has returned. A store that is opened for reading tells nothing.
 ///
 /// Threads: one at a time for `options`.
 ///

@@ -10,7 +10,7 @@
 
 use crate::error::{Code, Error};
 use crate::library::KEYRACK_SYNC;
-use keyrack_flodb::{Db, KeySpace, Snapshot as Moment, Spaces, WriteOptions};
+use keyrack_flodb::{Db, Error as StoreError, KeySpace, Snapshot as Moment, Spaces, WriteOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,12 +72,15 @@ impl Open {
         Ok(())
     }
 
-    /// Closes it for all handles, once.
+    /// Closes it for all handles. Who closes it again waits for the first, and for the listener
+    /// unless it is the listener.
     pub(crate) fn close(&self) -> Result<(), Error> {
-        if self.is_closed.swap(true, Ordering::Relaxed) {
-            return Ok(());
+        self.is_closed.store(true, Ordering::Relaxed);
+        match on_kind!(&self.kind, store => store.clone().close()) {
+            // Another call has closed it, and tells what has failed.
+            Err(StoreError::Closed) => Ok(()),
+            closed => Ok(closed?),
         }
-        Ok(on_kind!(&self.kind, store => store.clone().close())?)
     }
 
     pub(crate) fn moment(&self) -> Moment {

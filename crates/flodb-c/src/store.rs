@@ -144,7 +144,8 @@ pub unsafe extern "C" fn keyrack_open_read_only(
 
 /// Closes a store, and says whether all that was acknowledged is safe. A call of another thread
 /// that runs meanwhile is done, or answers KEYRACK_CLOSED. So does one that waits for a key which
-/// another transaction has locked: it is woken. Closing again has no effect.
+/// another transaction has locked: it is woken. Closing again waits until the first close is done,
+/// and may tell of the same failure.
 ///
 /// Handles of the store stay valid until they are freed. Iterators that were made before go on to
 /// show their moment, but for those of transactions; every other call answers KEYRACK_CLOSED. The

@@ -1,7 +1,9 @@
 /* Threads that share a store, a key space and a snapshot: counters, transactions that begin again
- * after a conflict, iterators over a moment, and a close beside writers and who waits for a key. */
+ * after a conflict, iterators over a moment, and a close beside writers and who waits for a key;
+ * and two closes while a listener is called. */
 #include "common.h"
 #include <pthread.h>
+#include <sched.h>
 
 enum { THREADS = 4, STEPS = 200 };
 
@@ -111,6 +113,59 @@ static void run(void *(*work)(void *), int closes) {
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int closing, closed;
+
+/* Takes longer than it takes to begin two closes. */
+static void hear(void *context, const keyrack_event *event) {
+    (void)context;
+    (void)event;
+    pthread_mutex_lock(&mutex);
+    while (closing < 2)
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    pthread_mutex_lock(&mutex);
+    CHECK(!closed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void *close_it(void *told) {
+    keyrack_error *error = NULL;
+    pthread_mutex_lock(&mutex);
+    closing++;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+    OK(keyrack_close(told, &error));
+    pthread_mutex_lock(&mutex);
+    closed = 1;
+    pthread_mutex_unlock(&mutex);
+    return NULL;
+}
+
+/* The second close returned while the listener was still called. */
+static void close_twice_beside_a_listener(const char *dir) {
+    keyrack_error *error = NULL;
+    keyrack_options *options = keyrack_options_new();
+    keyrack_store *told;
+    keyrack_space *keys;
+    pthread_t closers[2];
+    OK(keyrack_options_set_listener(options, hear, NULL, &error));
+    OK(keyrack_open(dir, options, &told, &error));
+    keyrack_options_free(options);
+    OK(keyrack_space_open(told, "keys", &keys, &error));
+    OK(keyrack_put(keys, T("a"), T("1"), 0, &error));
+    OK(keyrack_flush(told, &error));
+    keyrack_space_free(keys);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&closers[i], NULL, close_it, told) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(closers[i], NULL) == 0);
+    keyrack_store_free(told);
+}
+
 int main(int count, char **arguments) {
     CHECK(count == 2);
     keyrack_error *error = NULL;
@@ -139,6 +194,7 @@ int main(int count, char **arguments) {
     keyrack_snapshot_free(snapshot);
     keyrack_space_free(space);
     keyrack_store_free(store);
+    close_twice_beside_a_listener(in(arguments[1], "told"));
     puts("done");
     return 0;
 }

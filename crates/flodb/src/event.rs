@@ -23,7 +23,8 @@ use std::time::Duration;
 /// only their number is kept: see [`Event::Lost`].
 ///
 /// **End.** [`Db::close`](crate::Db::close) and the drop of the last handle return when all events
-/// are told. Afterwards there are none. A close within the listener does not wait for the rest.
+/// are told. Afterwards there are none. A listener that closes the store itself is told nothing
+/// more.
 ///
 /// **Panics.** A panic of the listener ends its call and nothing else. The metric
 /// `listener_panics` counts them.

@@ -12,8 +12,8 @@
 //! one that the listener itself waits for, in a put. So what comes while [`EVENTS_MAX`] events wait
 //! is counted, and [`Event::Lost`] says how many, at the place where they are missing.
 //!
-//! **The end.** The thread tells what is left when the queue closes. What comes later, from readers
-//! that outlive the store, is not told.
+//! **The end.** The thread tells what is left when the queue closes, unless the listener itself has
+//! closed it. What comes later, from readers that outlive the store, is not told.
 //!
 //! Without a listener there is no queue and no thread, and no event is made.
 
@@ -126,16 +126,21 @@ impl Events {
         Ok(())
     }
 
-    /// No event is taken any more. Waits until all are told, but not for itself if the listener
-    /// calls.
+    /// No event is taken any more. Waits until all are told. If the listener calls, it is told
+    /// nothing more, and there is nobody to wait for.
     pub(crate) fn end(&self) {
         // Nobody listens.
         let Some(queue) = &self.0 else { return };
-        lock(&queue.state).is_closed = true;
-        queue.changed.notify_one();
-        if queue.thread_id.get() == Some(&thread::current().id()) {
+        let is_listener = queue.thread_id.get() == Some(&thread::current().id());
+        let mut state = lock(&queue.state);
+        state.is_closed = true;
+        if is_listener {
+            state.waiting.clear();
+            state.lost = 0;
             return;
         }
+        drop(state);
+        queue.changed.notify_one();
         let mut thread = lock(&queue.thread);
         if let Some(thread) = thread.take() {
             // It catches the panics of the listener.
@@ -245,5 +250,23 @@ mod tests {
         let told: Vec<String> = tells.try_iter().collect();
         assert_eq!(told.len(), EVENTS_MAX + 1);
         assert_eq!(told.last().unwrap(), "2 lost");
+    }
+
+    /// It was told of what else had waited, after its call had returned.
+    #[test]
+    fn a_listener_that_ends_the_events_is_told_nothing_more() {
+        let (told, tells) = mpsc::channel();
+        let (told, own) = (Mutex::new(told), Arc::new(OnceLock::<Events>::new()));
+        let ends = Arc::clone(&own);
+        let listener = move |event: &Event| {
+            lock(&told).send(job(event)).unwrap();
+            ends.get().unwrap().end();
+        };
+        let events = Events::new(Some(Arc::new(listener)));
+        assert!(own.set(events.clone()).is_ok());
+        tell(&events, 0..EVENTS_MAX + 2);
+        events.start().unwrap();
+        events.end();
+        assert_eq!(tells.try_iter().collect::<Vec<_>>(), ["0"]);
     }
 }
