@@ -24,11 +24,11 @@ mod places;
 mod tester;
 
 use super::line::Tool;
-use keyrack_console::{Failure, say};
+use keyrack_console::Failure;
 use keyrack_harness::probe::{Host, LinuxHost};
 use keyrack_net::Endpoint;
 use keyrack_rowstore::{Options as RowOptions, Progress, RowStore, Rows};
-use keyrack_server::{Control, Error, Listen, Options as ServerOptions, Result, Server};
+use keyrack_server::{Control, Error, Listen, Options as ServerOptions, Result, Server, log};
 use keyrack_vfs::{Fs, RealFs};
 use options::{Checkpoints, Options};
 use places::Places;
@@ -68,12 +68,17 @@ fn run(options: &Options) -> Result<u8> {
     keyrack_console::print(&banner(options));
     let rows = keyrack_console::open_logged(|| open(options, &server, places, &fs, &control))?;
     if options.runs_nothing {
-        say!("{} rows", rows.len());
+        let count = rows.len();
         rows.close()?;
+        // By the thread of the log, so it is the last line.
+        log::plain(&format!("{count} rows"));
+        log::finish();
         return Ok(keyrack_console::DONE);
     }
     if let Some(job) = options.test {
-        return tester::run(job, options, rows);
+        let tested = tester::run(job, options, rows);
+        log::finish();
+        return tested;
     }
     let server = Server::start(rows, &server, &control, &*fs)?;
     keyrack_console::print(&threads(&server, options.threads));
