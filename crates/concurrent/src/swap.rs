@@ -1,8 +1,8 @@
 //! A value that is read all the time and exchanged now and then.
 //!
 //! Readers take no lock and count nothing: they load a pointer under a guard. A writer stores a new
-//! value and retires the old one, which lives until the last reader has unpinned. Whoever retires
-//! it also has to free it: [`Swap::exchange`] lets a thread do that which comes back to it.
+//! value and retires the old one, which lives until the last reader has unpinned. The thread
+//! that retires it also has to free it: [`Swap::exchange`] is for threads that come back to do so.
 
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::{Era, Guard, Retired, birth, pin};

@@ -72,8 +72,8 @@ impl Open {
         Ok(())
     }
 
-    /// Closes it for all handles. Who closes it again waits for the first, and for the listener
-    /// unless it is the listener.
+    /// Closes it for all handles. A second call waits for the first, and for the listener unless
+    /// the listener makes it.
     pub(crate) fn close(&self) -> Result<(), Error> {
         self.is_closed.store(true, Ordering::Relaxed);
         match on_kind!(&self.kind, store => store.clone().close()) {

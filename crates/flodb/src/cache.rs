@@ -41,9 +41,9 @@
 //! tables and cursors take while the reader stands: the blocks that give way to them are freed when
 //! it goes on.
 //!
-//! **What waits** belongs to no thread. Evicted blocks are put in one list. Whoever makes it long
-//! enough retires all of them, frees what nobody holds, and hands over the rest, so that a thread
-//! that goes idle keeps nothing.
+//! **What waits** belongs to no thread. Evicted blocks are put in one list. The thread that makes
+//! it long enough retires all of them, frees what nobody holds, and hands over the rest, so that a
+//! thread that goes idle keeps nothing.
 //!
 //! **Who may change what.** A slot goes from null to a block and back under the lock of its shard
 //! alone; which shard that is depends on the table and the number of the block, and never changes.

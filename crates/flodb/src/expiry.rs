@@ -83,7 +83,7 @@ impl Expiries {
         Expiries { is_used: AtomicBool::new(is_used), source, last_ms: CachePadded::default() }
     }
 
-    /// Whether the store may hold a value that expires. Whoever sees such a value sees this.
+    /// Whether the store may hold a value that expires. A thread that sees such a value sees this.
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
         // Acquire, pairs with `set_used`. That comes before the write is published.

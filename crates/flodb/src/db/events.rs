@@ -5,8 +5,9 @@
 //!               under any lock                   EVENTS_MAX        no lock
 //! ```
 //!
-//! Whoever tells may hold any lock of the store: that of the queue is a leaf, and nobody waits for
-//! anything while it is held. The listener is called with no lock held, so it may use the store.
+//! The thread that tells an event may hold any lock of the store: that of the queue is a leaf, and
+//! no thread waits for anything while it is held. The listener is called with no lock held, so it
+//! may use the store.
 //!
 //! **The limit.** Nobody waits for a listener that is slow. A flush that waited for it could be the
 //! one that the listener itself waits for, in a put. So what comes while [`EVENTS_MAX`] events wait

@@ -20,7 +20,7 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstoneIndex};
 /// Ranges in no index.
 const TAIL_MAX: usize = 16;
 
-/// The ranges by number, which ascend. Whoever has the numbers has the keys as well.
+/// The ranges by number, which ascend. The owner of the numbers has the keys as well.
 #[derive(Debug, Default)]
 pub(super) struct OwnRanges {
     numbers: Vec<usize>,
